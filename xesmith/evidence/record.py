@@ -1,0 +1,264 @@
+"""The noun Evidence: one record per launch and configuration, every fact with its level.
+
+The models here are the schema (docs/schema/evidence.schema.json is generated from them).
+A level that could not be read is None, and `not_read` says why.
+Lines are 1-based lines of the kernel's source file; None where the compiler kept none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Fact(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Site(Fact):
+    """Where in the kernel's source a fact stands."""
+
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class Dot(Fact):
+    site: Site
+    m: int
+    n: int
+    k: int
+    a_type: str  # "f16"
+    b_type: str
+    acc_type: str
+    input_precision: str  # "tf32", "ieee", "bf16x3", ...
+    loop: int | None  # index into `loops`
+    on_dpas: bool | None = None  # ttgir only: the result has a DPAS encoding
+    why_not_dpas: str | None = None  # ttgir only
+
+
+AccessKind = Literal["pointer", "block_pointer", "descriptor"]
+
+
+class Access(Fact):
+    """A load, store or prefetch as the IR states it (the intent, not the outcome)."""
+
+    op: Literal["load", "store", "prefetch"]
+    kind: AccessKind
+    site: Site
+    shape: tuple[int, ...]
+    element_type: str
+    element_bits: int
+    masked: bool
+    mask_always_true: bool | None = None  # None: not known from the IR alone
+    loop: int | None
+    argument: str | None = None  # the pointer argument it goes back to, "arg0" or its name
+    encoding: str | None = None  # ttgir
+    block_io: str | None = None  # ttgir: "row_major" | "column_major"; the intent
+    why_not_block_io: str | None = None  # ttgir: from the IR
+    #: contiguous elements per thread along the fastest dimension that the compiler proved
+    contiguity: int | None = None
+    bytes_per_access: int | None = None  # widest single access per lane
+
+
+class Loop(Fact):
+    index: int
+    site: Site
+    parent: int | None
+    trip_count: int | None  # None: not constant
+    trip_expression: str | None = None  # symbolic in arguments
+
+
+class IrCounts(Fact):
+    """Counts of operations, by where they stand."""
+
+    f64_operations: int = 0
+    i64_operations: int = 0  # arithmetic on i64 or tensors of i64
+    i64_address_operations: int = 0  # of these, those that feed a pointer
+    atomics: int = 0
+    barriers: int = 0
+    reductions: int = 0
+    math: dict[str, int] = Field(default_factory=dict)  # "exp": 2
+
+
+class Ttir(Fact):
+    dots: tuple[Dot, ...]
+    accesses: tuple[Access, ...]
+    loops: tuple[Loop, ...]
+    counts: IrCounts
+    f64_sites: tuple[Site, ...] = ()
+    i64_address_sites: tuple[Site, ...] = ()
+    flop_expression: str | None = None  # symbolic in arguments and program count
+    bytes_expression: str | None = None
+    flop_per_program: float | None = None  # with the captured argument values
+    bytes_loaded_per_program: float | None = None
+    bytes_stored_per_program: float | None = None
+
+
+class LayoutConversion(Fact):
+    site: Site
+    source: str
+    destination: str
+    shape: tuple[int, ...]
+    element_bits: int
+    loop: int | None
+    slm_bytes: int  # bytes through shared local memory; 0 where it is a register move
+
+
+class Dpas(Fact):
+    repeat_count: int
+    systolic_depth: int
+    execution_size: int
+    ops_per_channel: int
+    warps_per_cta: tuple[int, ...]
+
+
+class Ttgir(Fact):
+    dialect: Literal["triton_intel_gpu", "ttig", "none"]
+    num_warps: int
+    threads_per_warp: int  # the sub-group size
+    target: str | None
+    module_attributes: dict[str, str]
+    encodings: dict[str, int]  # encoding text -> number of values that have it
+    dpas: tuple[Dpas, ...]
+    dots: tuple[Dot, ...]
+    accesses: tuple[Access, ...]
+    prefetches: int
+    layout_conversions: tuple[LayoutConversion, ...]
+    loops: tuple[Loop, ...]
+    counts: IrCounts
+    shared_bytes: int | None  # from Triton's metadata: `.ze_info` says 0 for Triton kernels
+
+
+class Spirv(Fact):
+    capabilities: tuple[str, ...]
+    extensions: tuple[str, ...]
+    loads_2d: int
+    stores_2d: int
+    prefetches_2d: int
+    dpas_calls: int
+    barriers: int
+    atomics: int
+    f64_operations: int
+    i64_operations: int
+    math: dict[str, int]
+
+
+class Send2D(Fact):
+    """A native 2D block message, with the block it moves."""
+
+    op: Literal["load", "store", "prefetch"]
+    site: Site
+    element_bits: int
+    width: int  # elements
+    height: int  # rows
+    blocks: int
+    transpose: bool = False
+    vnni: bool = False
+    loop: int | None = None
+    argument: str | None = None  # the pointer argument, where the source line tells it
+
+
+class NativeLoop(Fact):
+    index: int
+    label: str
+    site: Site
+    parent: int | None
+    instructions: int
+    dpas: int
+    loads_2d: int
+    stores_2d: int
+    prefetches_2d: int
+    global_loads: int  # messages to global memory that are not 2D blocks, spills excluded
+    global_stores: int
+    slm_messages: int
+    scratch_messages: int  # spills and fills
+    barriers: int
+    send_messages: int
+    pipes: dict[str, int]  # ALU instructions per pipe: "float", "int", "math", "long", "xmx"
+
+    @property
+    def dpas_share(self) -> float:
+        """Fraction of the loop's instructions that are dpas."""
+        return self.dpas / self.instructions if self.instructions else 0.0
+
+
+class Native(Fact):
+    """What runs. Counts are static instructions of the whole kernel per hardware thread."""
+
+    grf_count: int
+    simd_size: int  # lanes per instruction that IGC chose
+    spill_bytes_per_thread: int
+    spill_bytes_per_lane: float
+    private_bytes_per_thread: int
+    slm_bytes: int  # the larger of Triton's `shared` and `.ze_info` slm_size
+    barrier_count: int
+    hardware_threads_per_xve: int
+    has_dpas: bool
+    instructions: int
+    dpas: int
+    loads_2d: int
+    stores_2d: int
+    prefetches_2d: int
+    global_loads: int
+    global_stores: int
+    atomics: int
+    slm_messages: int
+    scratch_messages: int
+    bank_conflicts: int | None
+    pipes: dict[str, int]
+    sends_2d: tuple[Send2D, ...]
+    loops: tuple[NativeLoop, ...]
+    main_loop: int | None  # index into loops: most dpas, else most instructions of the innermost
+    instructions_per_line: dict[int, int]  # source line -> instructions
+    f64_instructions: int = 0
+    int64_instructions: int = 0  # those typed :q or :uq
+    register_allocator: str | None = None
+
+    @property
+    def main(self) -> NativeLoop | None:
+        return None if self.main_loop is None else self.loops[self.main_loop]
+
+
+class Occupancy(Fact):
+    """How many hardware threads of an XVE can hold work, and what limits that."""
+
+    threads_per_xve: int
+    fraction: float  # of the threads that the device offers at 128 GRF
+    limited_by: Literal["grf", "slm", "work_group_size", "grid", "none"]
+
+
+class Prediction(Fact):
+    """A static prediction; never a measurement. None where the device file lacks a fact."""
+
+    seconds: float | None
+    bound_by: str | None  # "memory", "dpas", "issue", "spill", "latency"
+    parts: dict[str, float] = Field(default_factory=dict)  # seconds per bound
+    why_not: str | None = None  # names the missing device fact
+
+
+class Derived(Fact):
+    occupancy: Occupancy | None
+    prediction: Prediction | None
+    lowered_hash: str  # of SPIR-V (or PTX) and native options: same hash, nothing changed
+
+
+class Evidence(Fact):
+    """All that was read of one launch in one configuration on one device."""
+
+    schema_version: Literal[1] = 1
+    kernel: str
+    device: str
+    compiler: str
+    native_compiler: str | None
+    launch: dict[str, Any]  # xesmith.ghost.launch.Launch as JSON
+    ttir: Ttir | None
+    ttgir: Ttgir | None
+    spirv: Spirv | None
+    native: Native | None
+    derived: Derived | None = None
+    not_read: dict[str, str] = Field(default_factory=dict)  # level -> reason
+    notes: tuple[str, ...] = ()
+    suppress: tuple[str, ...] = ()
+    failure: dict[str, Any] | None = None  # xesmith.lowering.record.Failure as JSON

@@ -1,0 +1,1 @@
+"""Findings: what the evidence says is wrong, explained by the IR and judged on outcomes."""

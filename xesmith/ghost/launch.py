@@ -1,0 +1,119 @@
+"""The noun Launch: one `kernel[grid](...)` as the driver would have received it.
+
+Standard library only: worker processes in foreign environments import it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TensorArg:
+    """A tensor argument as it was at the launch. Strides are in elements."""
+
+    dtype: str  # torch's name without the module: "float16"
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer_alignment_bytes: int  # largest power of two (at most 4096) dividing data_ptr
+    storage_bytes: int
+    device: str = "xpu"  # what the program believes it to be on
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One captured launch, before it is compiled.
+
+    `signature` maps each parameter to Triton's type ("*fp16", "i32", "constexpr");
+    `values` maps each parameter to its value: a number, bool, string, None or TensorArg.
+    `divisible_by_16` names the runtime parameters that Triton specialised on.
+    `config_index` counts the configurations of `@triton.autotune`, from 0; None without it.
+    """
+
+    index: int
+    kernel: str
+    file: str
+    line: int
+    grid: tuple[int, int, int]
+    signature: dict[str, str]
+    values: dict[str, Any]
+    constexprs: dict[str, Any]
+    divisible_by_16: tuple[str, ...]
+    options: dict[str, Any]  # num_warps, num_stages, grf_mode, ... normalised
+    config_index: int | None = None
+    config: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Launch:
+        values = {k: _value(v) for k, v in data["values"].items()}
+        return cls(
+            **{
+                **data,
+                "values": values,
+                "grid": tuple(data["grid"]),
+                "divisible_by_16": tuple(data["divisible_by_16"]),
+            }
+        )
+
+
+def _value(v: Any) -> Any:
+    if isinstance(v, dict) and "pointer_alignment_bytes" in v:
+        return TensorArg(**{**v, "shape": tuple(v["shape"]), "strides": tuple(v["strides"])})
+    return v
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input to generate: dtype is torch's name; `value_range` bounds integers and floats."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    value_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a ghost device or interpreter is asked to run.
+
+    entry "model": build `Model(*inits)` and call it on `inputs` (from `get_init_inputs` /
+    `get_inputs` where the spec gives none); entry "script": run the file as `__main__`.
+    """
+
+    source: str  # Python text
+    path: str  # where it came from: shown in diagnostics, its folder is importable
+    entry: str = "model"
+    inits: tuple[Any, ...] | None = None
+    inputs: tuple[TensorSpec, ...] | None = None
+    dtype: str | None = None  # the model's parameters are cast to it
+    seed: int = 0
+    argv: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Program:
+        inputs = data.get("inputs")
+        return cls(
+            **{
+                **data,
+                "inits": None if data.get("inits") is None else tuple(data["inits"]),
+                "inputs": None
+                if inputs is None
+                else tuple(
+                    TensorSpec(
+                        name=i["name"],
+                        shape=tuple(i["shape"]),
+                        dtype=i["dtype"],
+                        value_range=None if i.get("value_range") is None else tuple(i["value_range"]),
+                    )
+                    for i in inputs
+                ),
+                "argv": tuple(data.get("argv", ())),
+            }
+        )

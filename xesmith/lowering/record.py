@@ -1,0 +1,113 @@
+"""The nouns Lowering and GhostRun: what the compiler made of each launch of a program.
+
+Standard library only: worker processes in foreign environments import it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from xesmith.ghost.launch import Launch
+
+#: file names of the levels inside a lowering's folder, in order of descent
+LEVEL_FILES = {
+    "ttir": "kernel.ttir",  # as Triton prints it
+    "ttir_generic": "kernel.generic.ttir",  # generic form, aliases expanded, for stock MLIR
+    "ttgir": "kernel.ttgir",
+    "ttgir_generic": "kernel.generic.ttgir",
+    "llir": "kernel.ll",
+    "spirv": "kernel.spv",
+    "spirv_text": "kernel.spvasm",
+    "zebin": "kernel.zebin",
+    "ze_info": "kernel.ze_info",
+    "asm": "kernel.asm",  # IGC's annotated assembly, last retry only
+    "native_log": "kernel.ocloc.log",
+    "ptx": "kernel.ptx",
+    "cubin": "kernel.cubin",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task did not give its result.
+
+    kind: "python" (the program raised), "compile" (the compiler refused), "out_of_resources"
+    (the device would refuse: SLM, work-group size), "crash", "timeout", "memory", "native"
+    (ocloc refused or gave a degenerate binary), "options" (an option would be ignored).
+    level: the level that was being made, or "launch", "import", "model".
+    """
+
+    kind: str
+    level: str
+    message: str
+    line: int | None = None
+    detail: str = ""  # tail of the compiler's stderr or of the traceback
+    numbers: dict[str, int] = field(default_factory=dict)  # e.g. required_bytes, limit_bytes
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any] | None) -> Failure | None:
+        return None if data is None else cls(**data)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One launch lowered for one device by one toolchain.
+
+    `levels` maps each level that was made to its file's path; a level that is missing was
+    not made (`failure` or `not_read` says why).
+    """
+
+    launch: Launch
+    device: str
+    compiler: str  # "triton-xpu 3.3.0b1"
+    native_compiler: str | None  # "ocloc 26.27.1"
+    levels: dict[str, str]
+    metadata: dict[str, Any]  # Triton's: shared, num_warps, threads_per_warp, name, ...
+    seconds: dict[str, float]  # per level
+    failure: Failure | None = None
+    not_read: dict[str, str] = field(default_factory=dict)  # level -> reason
+    notes: tuple[str, ...] = ()  # e.g. descriptor translated to block pointers
+    suppress: tuple[str, ...] = ()  # finding kinds that a translation would cause
+    cached: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Lowering:
+        return cls(
+            **{
+                **data,
+                "launch": Launch.from_json(data["launch"]),
+                "failure": Failure.from_json(data.get("failure")),
+                "notes": tuple(data.get("notes", ())),
+                "suppress": tuple(data.get("suppress", ())),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class GhostRun:
+    """A program run on the ghost device: its launches in order, each lowered.
+
+    `failure` is set when the program itself did not come to its end; what was captured
+    before that is kept.
+    """
+
+    lowerings: tuple[Lowering, ...]
+    failure: Failure | None
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> GhostRun:
+        return cls(
+            lowerings=tuple(Lowering.from_json(item) for item in data["lowerings"]),
+            failure=Failure.from_json(data.get("failure")),
+            notes=tuple(data.get("notes", ())),
+            seconds=data.get("seconds", 0.0),
+        )
