@@ -1,0 +1,1 @@
+"""The cascade: syntax, structure, lowering, correctness, performance, one module a level."""
