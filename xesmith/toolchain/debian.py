@@ -114,9 +114,7 @@ def no_mirror() -> ToolchainError:
             "on PATH, or name ocloc in XESMITH_OCLOC"
         )
     else:
-        remedy = (
-            f"{own.install} (then 'xesmith doctor' tells whether its release is new enough)"
-        )
+        remedy = f"{own.install} (then 'xesmith doctor' tells whether its release is new enough)"
     return ToolchainError(
         f"{title} has no Debian mirror among its package sources; the native tools are "
         "installed from there only",

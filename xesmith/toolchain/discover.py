@@ -135,9 +135,7 @@ def _environments() -> list[tuple[Source, Environment]]:
     return found
 
 
-def _toolchains(
-    look: Environment, source: Source, native: NativeTools | None
-) -> list[Toolchain]:
+def _toolchains(look: Environment, source: Source, native: NativeTools | None) -> list[Toolchain]:
     """The toolchains of one environment; one without torch cannot run a program."""
     if look.torch is None:
         return []

@@ -46,7 +46,11 @@ def install(name: str, say: Say, *, force: bool = False) -> Installed:
         if force or not _native_serves(root):
             _install_native(root, say)
             made.append(layout.NATIVE)
-        if force and layout.installed(root, pin_name) or not _compiler_serves(root, pin_name, pin, exact):
+        if (
+            force
+            and layout.installed(root, pin_name)
+            or not _compiler_serves(root, pin_name, pin, exact)
+        ):
             _install_compiler(root, pin_name, pin, say)
             made.append(pin_name)
     wanted = f"{pin.kind}-{pin.version}" if exact else None

@@ -119,3 +119,17 @@ def _run(command: list[str], where: Path, title: str) -> None:
             where=str(where),
             remedy="check the network and disk space, then run this command again",
         )
+
+
+def _mend_own() -> None:
+    """For the Makefile, whose environment is its own to mend: see `mend`."""
+    from xesmith.toolchain.environment import look
+    from xesmith.toolchain.pins import load_pins
+
+    if look().intel is not None:
+        _, pin = load_pins().compiler("xpu")
+        mend(Path(sys.executable), pin, print)
+
+
+if __name__ == "__main__":
+    _mend_own()

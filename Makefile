@@ -1,0 +1,72 @@
+# `make test` and `make demo` do all their set-up: a virtual environment, its packages and the
+# offline Intel toolchain. The second time they find it done. `make help` says what is needed.
+
+VENV ?= .venv
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+TARGET ?= bmg-g31
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.packages
+TOOLCHAIN_STAMP := $(VENV)/.toolchain
+PINS := pyproject.toml constraints.txt CMakeLists.txt
+
+# PEP 538/540: the same text on every machine.
+export PYTHONUTF8 := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup test lint types unit demo doctor clean
+
+help:
+	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
+	@echo "make test    every check: ruff, pyright, pytest with the real compiler"
+	@echo "make setup   only the set-up, in VENV=$(VENV)"
+	@echo "make doctor  what this machine offers and lacks"
+	@echo
+	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv."
+	@echo "On Debian the rest comes by itself; elsewhere ocloc must be on PATH (make doctor)."
+
+setup: $(TOOLCHAIN_STAMP)
+
+# A version manager's shim may be on PATH for a Python that does not run: try each.
+$(STAMP): $(PINS)
+	@set -e; base=; \
+	for name in $(PYTHON) python3.11 python3.12 python3.10 python3; do \
+	  if "$$name" -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' >/dev/null 2>&1; \
+	  then base=$$name; break; fi; \
+	done; \
+	if [ -z "$$base" ]; then \
+	  echo "error: no Python 3.10, 3.11 or 3.12 with venv on this machine" >&2; \
+	  echo "  remedy: on Debian and Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 3; \
+	fi; \
+	if ! $(PY) -c '' >/dev/null 2>&1; then echo "making $(VENV) with $$base"; "$$base" -m venv --clear $(VENV); fi
+	@echo "installing packages into $(VENV) (the first time: some minutes)"
+	@$(PY) -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[dev,xpu]'
+	@$(PY) -m xesmith.toolchain.python_env
+	@touch $@
+
+$(TOOLCHAIN_STAMP): $(STAMP) third_party/toolchains.yaml
+	@$(VENV)/bin/xesmith toolchain install xpu
+	@touch $@
+
+test: lint types unit
+
+lint: $(TOOLCHAIN_STAMP)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(TOOLCHAIN_STAMP)
+	$(VENV)/bin/pyright --pythonpath $(PY)
+
+unit: $(TOOLCHAIN_STAMP)
+	$(PY) -m pytest -n 2 --cov --cov-report=term $(PYTEST_ARGS)
+
+demo: $(TOOLCHAIN_STAMP)
+	$(VENV)/bin/xesmith optimize bench/problems/gemm/kernel.py \
+	  --spec bench/problems/gemm/spec.yaml --target $(TARGET)
+
+doctor: $(STAMP)
+	@$(VENV)/bin/xesmith doctor
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .coverage .coverage.* htmlcov

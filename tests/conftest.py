@@ -1,0 +1,66 @@
+"""Fixtures that every part shares. A toolchain that is missing fails the test; nothing skips."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from xesmith.device import Device
+    from xesmith.lowering import Lowerer
+    from xesmith.toolchain import Toolchain
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The top folder of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def xesmith_command() -> list[str]:
+    """The command line as a user starts it, in this environment."""
+    return [sys.executable, "-m", "xesmith.cli.app"]
+
+
+@pytest.fixture(scope="session")
+def toolchain() -> Toolchain:
+    """The Intel toolchain with its native tools; they have been seen to work."""
+    from xesmith.toolchain import find_toolchain
+
+    return find_toolchain(None, "xpu")
+
+
+@pytest.fixture(scope="session")
+def device() -> Device:
+    """Arc Pro B70."""
+    from xesmith.device import load_device
+
+    return load_device("bmg-g31")
+
+
+@pytest.fixture(scope="session")
+def lowerer(toolchain: Toolchain, device: Device) -> Iterator[Lowerer]:
+    """A Lowerer for Arc Pro B70, with one worker process for the whole session."""
+    from xesmith.lowering import Lowerer
+
+    with Lowerer(toolchain, device, parallel=1) as shared:
+        yield shared
+
+
+@pytest.fixture(autouse=True)
+def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore
+    """What the caller's shell has set about xesmith must not change a result.
+
+    XESMITH_TOOLCHAIN_DIR stays: it says where the toolchain of this run is installed.
+    """
+    for name in list(os.environ):
+        if name.startswith("XESMITH_") and name != "XESMITH_TOOLCHAIN_DIR":
+            monkeypatch.delenv(name)

@@ -1,0 +1,141 @@
+"""The `xesmith` command.
+
+Each command lives in a module of its own with `register(app)`. A command module imports what
+is heavy inside its functions, so that `xesmith --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from xesmith import __version__
+from xesmith.cli.common import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, print_error
+from xesmith.errors import UsageError, XesmithError, nearest
+
+#: modules of xesmith.cli with a `register(app)`, in the order of the help text
+COMMAND_MODULES = ("doctor", "toolchain")
+
+REPORT_TO = "the project's issue tracker"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"xesmith {__version__}")
+        raise typer.Exit
+
+
+def build() -> typer.Typer:
+    """The application with all its commands."""
+    app = typer.Typer(
+        name="xesmith",
+        help="Makes Triton kernels faster on Intel GPUs; believes only what the compiler shows.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root(  # pyright: ignore[reportUnusedFunction]
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", help="Print the version.", callback=_print_version, is_eager=True
+            ),
+        ] = False,
+    ) -> None:
+        del version
+
+    for name in COMMAND_MODULES:
+        importlib.import_module(f"xesmith.cli.{name}").register(app)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line and returns its exit code; nothing is raised."""
+    as_json = "--json" in arguments
+    try:
+        command = typer.main.get_command(build())
+        result: Any = command.main(list(arguments), prog_name="xesmith", standalone_mode=False)
+        return result if isinstance(result, int) else EXIT_OK
+    except XesmithError as error:
+        print_error(error, as_json=as_json)
+        return error.exit_code
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+            return EXIT_USAGE
+        print_error(_usage(error), as_json=as_json)
+        return EXIT_USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; the interpreter must not complain while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except Exception as error:
+        return _internal(error, as_json=as_json)
+
+
+def main() -> None:
+    """Entry point of the `xesmith` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _usage(error: typer.TyperException) -> UsageError:
+    """Typer's complaint as one of ours, with the nearest valid name."""
+    context: Any = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "xesmith"
+    what = error.format_message().rstrip(".")
+    remedy = f"see '{path} --help'"
+    option = getattr(error, "option_name", None)
+    if option is not None and context is not None and type(error).__name__ == "NoSuchOption":
+        known = {name for parameter in context.command.params for name in parameter.opts}
+        what = f"unknown flag '{option}'"
+        remedy = nearest(option, {name for name in known if name.startswith("-")} | {"--help"})
+    commands: Any = getattr(context.command, "commands", None) if context is not None else None
+    if commands and what.startswith("No such command"):
+        name = what.split("'")[1]
+        what = f"unknown command '{name}'"
+        remedy = nearest(name, commands)
+    return UsageError(what, where=path, remedy=remedy)
+
+
+def _internal(error: Exception, *, as_json: bool) -> int:
+    if os.environ.get("XESMITH_DEBUG") == "1":
+        traceback.print_exc()
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    shown = XesmithError(
+        f"internal error: {type(error).__name__}: {error}",
+        where=f"{last[0].filename}:{last[0].lineno}" if last else None,
+        remedy=f"this is a defect of xesmith {__version__}: run again with XESMITH_DEBUG=1 and "
+        f"report the output to {REPORT_TO}",
+    )
+    if as_json:
+        print_error(_WithCode(shown), as_json=True)
+    else:
+        print_error(shown, as_json=False)
+    return EXIT_INTERNAL
+
+
+class _WithCode(XesmithError):
+    """An internal error, whose exit code is not one of the contract's."""
+
+    exit_code = EXIT_INTERNAL
+
+    def __init__(self, error: XesmithError) -> None:
+        super().__init__(error.what, where=error.where, remedy=error.remedy)
+
+    def to_json(self) -> dict[str, str | int | None]:
+        return {**super().to_json(), "error": "InternalError"}
+
+
+if __name__ == "__main__":
+    main()
