@@ -63,7 +63,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         command = typer.main.get_command(build())
         result: Any = command.main(list(arguments), prog_name="xesmith", standalone_mode=False)
-        return result if isinstance(result, int) else EXIT_OK
+        code = result if isinstance(result, int) else EXIT_OK
+        if code == EXIT_INTERRUPTED:  # how Typer hands on Ctrl-C
+            print("interrupted", file=sys.stderr)
+        return code
     except XesmithError as error:
         print_error(error, as_json=as_json)
         return error.exit_code
@@ -73,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
             return EXIT_USAGE
         print_error(_usage(error), as_json=as_json)
         return EXIT_USAGE
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort):  # outside of a command
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -81,7 +84,8 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except Exception as error:
-        return _internal(error, as_json=as_json)
+        print_error(_internal(error), as_json=as_json)
+        return EXIT_INTERNAL
 
 
 def main() -> None:
@@ -97,7 +101,8 @@ def _usage(error: typer.TyperException) -> UsageError:
     remedy = f"see '{path} --help'"
     option = getattr(error, "option_name", None)
     if option is not None and context is not None and type(error).__name__ == "NoSuchOption":
-        known = {name for parameter in context.command.params for name in parameter.opts}
+        parameters = context.command.params
+        known = {name for p in parameters for name in (*p.opts, *p.secondary_opts)}
         what = f"unknown flag '{option}'"
         remedy = nearest(option, {name for name in known if name.startswith("-")} | {"--help"})
     commands: Any = getattr(context.command, "commands", None) if context is not None else None
@@ -108,33 +113,22 @@ def _usage(error: typer.TyperException) -> UsageError:
     return UsageError(what, where=path, remedy=remedy)
 
 
-def _internal(error: Exception, *, as_json: bool) -> int:
-    if os.environ.get("XESMITH_DEBUG") == "1":
-        traceback.print_exc()
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    shown = XesmithError(
-        f"internal error: {type(error).__name__}: {error}",
-        where=f"{last[0].filename}:{last[0].lineno}" if last else None,
-        remedy=f"this is a defect of xesmith {__version__}: run again with XESMITH_DEBUG=1 and "
-        f"report the output to {REPORT_TO}",
-    )
-    if as_json:
-        print_error(_WithCode(shown), as_json=True)
-    else:
-        print_error(shown, as_json=False)
-    return EXIT_INTERNAL
-
-
-class _WithCode(XesmithError):
-    """An internal error, whose exit code is not one of the contract's."""
+class InternalError(XesmithError):
+    """A defect of xesmith itself."""
 
     exit_code = EXIT_INTERNAL
 
-    def __init__(self, error: XesmithError) -> None:
-        super().__init__(error.what, where=error.where, remedy=error.remedy)
 
-    def to_json(self) -> dict[str, str | int | None]:
-        return {**super().to_json(), "error": "InternalError"}
+def _internal(error: Exception) -> InternalError:
+    if os.environ.get("XESMITH_DEBUG") == "1":
+        traceback.print_exc()
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return InternalError(
+        f"internal error: {type(error).__name__}: {error}",
+        where=f"{last.filename}:{last.lineno}",
+        remedy=f"this is a defect of xesmith {__version__}: run again with XESMITH_DEBUG=1 and "
+        f"report the output to {REPORT_TO}",
+    )
 
 
 if __name__ == "__main__":

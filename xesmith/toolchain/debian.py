@@ -237,9 +237,11 @@ Dir::Etc::PreferencesParts "/dev/null";
 
 def _apt(config: Path, arguments: list[str], timeout_seconds: int) -> str:
     """Runs apt-get on the private state; its stdout. Raises _AptError with apt's reason."""
+    # A killed install must not leave an apt-get that holds the lock of the downloads.
+    bound = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     try:
         done = subprocess.run(
-            ["apt-get", f"--config-file={config}", *arguments],
+            [*bound, "apt-get", f"--config-file={config}", *arguments],
             capture_output=True,
             text=True,
             errors="replace",

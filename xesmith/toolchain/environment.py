@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 INTEL_DISTRIBUTIONS = ("triton-xpu", "pytorch-triton-xpu")
 
@@ -69,9 +70,11 @@ def look() -> Environment:
 
 
 def from_json(text: str) -> Environment:
-    data = json.loads(text)
-    intel = data["intel"]
-    return Environment(**{**data, "intel": None if intel is None else (intel[0], intel[1])})
+    """What another interpreter printed. Raises ValueError, KeyError or TypeError."""
+    data: dict[str, Any] = json.loads(text)
+    if data["intel"] is not None:
+        data["intel"] = tuple(data["intel"])
+    return Environment(**data)
 
 
 def _version(distribution: str) -> str | None:

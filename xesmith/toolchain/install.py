@@ -46,11 +46,8 @@ def install(name: str, say: Say, *, force: bool = False) -> Installed:
         if force or not _native_serves(root):
             _install_native(root, say)
             made.append(layout.NATIVE)
-        if (
-            force
-            and layout.installed(root, pin_name)
-            or not _compiler_serves(root, pin_name, pin, exact)
-        ):
+        again = force and layout.installed(root, pin_name) is not None
+        if again or not _compiler_serves(root, pin_name, pin, exact):
             _install_compiler(root, pin_name, pin, say)
             made.append(pin_name)
     wanted = f"{pin.kind}-{pin.version}" if exact else None
@@ -121,9 +118,9 @@ def _require_working(tools: NativeTools) -> None:
 def _compiler_serves(root: Path, name: str, pin: CompilerPin, exact: bool) -> bool:
     """Whether a Triton of this kind (of this very release, if `exact`) is here already."""
     here = environment.look()
-    if here.torch and here.intel and here.intel_files and not here.numpy_breaks_interpreter:
-        if not exact or here.intel[1] == pin.version:
-            return True
+    usable = here.torch and here.intel_files and not here.numpy_breaks_interpreter
+    if usable and here.intel is not None and (not exact or here.intel[1] == pin.version):
+        return True
     try:
         folder = layout.installed(root, name)
         if folder is None:

@@ -8,17 +8,17 @@ install leaves behind is a folder that no link names; the next install removes i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import platformdirs
-from filelock import FileLock, Timeout
 
 from xesmith.errors import ToolchainError
 
@@ -27,6 +27,7 @@ NATIVE = "native"
 DOWNLOADS = "downloads"
 
 _LOCK_WAIT_SECONDS = 1800.0
+_LOCK_POLL_SECONDS = 0.2
 
 Say = Callable[[str], None]
 
@@ -80,33 +81,38 @@ def broken(where: Path, what: str) -> ToolchainError:
 
 
 @contextlib.contextmanager
-def locked(root: Path, say: Say) -> Iterator[None]:
+def locked(root: Path, say: Say) -> Generator[None, None, None]:
     """Holds the only right to change `root`; the kernel frees it if this process dies."""
     try:
         root.mkdir(parents=True, exist_ok=True)
+        lock = (root / ".lock").open("w")
     except OSError as error:
         raise ToolchainError(
-            f"the toolchain folder cannot be made ({error.strerror})",
+            f"the toolchain folder cannot be written ({error.strerror})",
             where=str(root),
             remedy="set XESMITH_TOOLCHAIN_DIR to a folder that you can write to",
         ) from error
-    lock = FileLock(root / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say("another install is running; waiting for it")
-        try:
-            lock.acquire(timeout=_LOCK_WAIT_SECONDS)
-        except Timeout as error:
-            raise ToolchainError(
-                f"another install has held the lock for {_LOCK_WAIT_SECONDS / 60:.0f} minutes",
-                where=str(root / ".lock"),
-                remedy="end that install, then run this command again",
-            ) from error
-    try:
+    with lock:
+        if not _try_lock(lock):
+            say("another install is running; waiting for it")
+            deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise ToolchainError(
+                        f"another install has held the lock for {_LOCK_WAIT_SECONDS / 60:.0f} min",
+                        where=lock.name,
+                        remedy="end that install, then run this command again",
+                    )
+                time.sleep(_LOCK_POLL_SECONDS)
         yield
-    finally:
-        lock.release()
+
+
+def _try_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def new_folder(root: Path, name: str) -> Path:

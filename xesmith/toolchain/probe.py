@@ -105,10 +105,9 @@ def fault(tools: NativeTools, device: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="xesmith-probe-") as name:
         folder = Path(name)
         (folder / "probe.spv").write_bytes(PROBE_SPIRV)
+        compile_probe = ["compile", "-file", "probe.spv", "-spirv_input", "-device", device]
         answer = ask(
-            [*tools.ocloc, "compile", "-file", "probe.spv", "-spirv_input", "-device", device]
-            + ["-out_dir", "out", "-output", "probe"],
-            folder=folder,
+            [*tools.ocloc, *compile_probe, "-out_dir", "out", "-output", "probe"], folder=folder
         )
         binaries = list((folder / "out").glob("probe*.bin"))
         if not answer.ok:
