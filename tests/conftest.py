@@ -56,7 +56,7 @@ def lowerer(toolchain: Toolchain, device: Device) -> Iterator[Lowerer]:
 
 
 @pytest.fixture(autouse=True)
-def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore
+def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller's shell has set about xesmith must not change a result.
 
     XESMITH_TOOLCHAIN_DIR stays: it says where the toolchain of this run is installed.

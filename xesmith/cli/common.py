@@ -10,7 +10,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Annotated, Any
 
 import typer
@@ -76,7 +76,7 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Progress]:
+def progress(*, quiet: bool = False) -> Generator[Progress, None, None]:
     """A Progress for the time of the `with` block; `quiet` where the caller wants JSON."""
     shown = Progress(quiet=quiet)
     if quiet or not sys.stderr.isatty():

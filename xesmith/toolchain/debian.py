@@ -23,6 +23,7 @@ from xesmith.toolchain.layout import Say
 from xesmith.toolchain.pins import DistributionPackage, NativePin, load_pins
 
 _UPDATE_TIMEOUT_SECONDS = 600
+_PLAN_TIMEOUT_SECONDS = 60
 _DOWNLOAD_TIMEOUT_SECONDS = 3600
 _KEYRINGS = Path("/usr/share/keyrings")
 _PROGRAMS = ("apt-get", "dpkg-deb")
@@ -156,8 +157,10 @@ def _fetch_from(
     config = _write_state(mirror, downloads, pin)
     say(f"reading the package lists of Debian {pin.suite}")
     _apt(config, ["update"], _UPDATE_TIMEOUT_SECONDS)
-    install = ["--yes", "--no-install-recommends", "--download-only", "install", *pin.packages]
-    archives = _archives(_apt(config, ["--print-uris", "-qq", *install[1:]], 60))
+    install = ["--yes", "--no-install-recommends", "install", *pin.packages]
+    # What lies in its cache already is left out of apt's plan: show it an empty one.
+    plan = ["--option", f"Dir::Cache::archives={downloads}/plan", "--print-uris", "-qq"]
+    archives = _archives(_apt(config, [*plan, *install], _PLAN_TIMEOUT_SECONDS))
     folder = downloads / "cache" / "archives"
     for archive in archives:
         path = folder / archive.file
@@ -167,7 +170,7 @@ def _fetch_from(
     if missing:
         megabytes = sum(a.size_bytes for a in missing) / 1e6
         say(f"downloading {len(missing)} packages ({megabytes:.0f} MB)")
-        _apt(config, install, _DOWNLOAD_TIMEOUT_SECONDS)
+        _apt(config, ["--download-only", *install], _DOWNLOAD_TIMEOUT_SECONDS)
     for archive in archives:
         path = folder / archive.file
         if not path.is_file():
@@ -184,7 +187,7 @@ def _fetch_from(
 
 def _write_state(mirror: str, downloads: Path, pin: NativePin) -> Path:
     """Makes apt's private state; returns its configuration file."""
-    for name in ("lists/partial", "cache/archives/partial", "log"):
+    for name in ("lists/partial", "cache/archives/partial", "plan/partial", "log"):
         (downloads / name).mkdir(parents=True, exist_ok=True)
     (downloads / "status").write_text("", "utf-8")
     sources = downloads / "sources.list"
