@@ -43,6 +43,7 @@ class Launch:
     options: dict[str, Any]  # num_warps, num_stages, grf_mode, ... normalised
     config_index: int | None = None
     config: dict[str, Any] | None = None
+    repeats: int = 1  # how often the program made this same launch
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,12 +69,19 @@ def _value(v: Any) -> Any:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input to generate: dtype is torch's name; `value_range` bounds integers and floats."""
+    """An input to generate: dtype is torch's name; `value_range` bounds integers and floats.
+
+    `transforms` are AI-bench's, applied in order: "scale", "softmax", "abs", "normalize",
+    "symmetric", "triu", "tril", "transpose", "uniform", "rademacher". `memory_format` is
+    torch's name ("channels_last").
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     value_range: tuple[float, float] | None = None
+    transforms: tuple[str, ...] = ()
+    memory_format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,8 @@ class Program:
                         shape=tuple(i["shape"]),
                         dtype=i["dtype"],
                         value_range=None if i.get("value_range") is None else tuple(i["value_range"]),
+                        transforms=tuple(i.get("transforms", ())),
+                        memory_format=i.get("memory_format"),
                     )
                     for i in inputs
                 ),
