@@ -151,9 +151,10 @@ class Send2D(Fact):
     op: Literal["load", "store", "prefetch"]
     site: Site
     element_bits: int
-    width: int  # elements
-    height: int  # rows
-    blocks: int
+    #: None where the message's payload does not tell the block's shape
+    width: int | None  # elements
+    height: int | None  # rows
+    blocks: int | None
     transpose: bool = False
     vnni: bool = False
     loop: int | None = None
@@ -177,6 +178,9 @@ class NativeLoop(Fact):
     barriers: int
     send_messages: int
     pipes: dict[str, int]  # ALU instructions per pipe: "float", "int", "math", "long", "xmx"
+    atomics: int = 0
+    f64_instructions: int = 0
+    int64_instructions: int = 0
 
     @property
     def dpas_share(self) -> float:
