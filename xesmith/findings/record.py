@@ -9,6 +9,36 @@ from pydantic import BaseModel, ConfigDict, Field
 Severity = Literal["error", "warning", "note"]
 
 
+#: every kind of finding: severity and meaning. An error is refused by the device or gives
+#: wrong results there; a warning is an outcome in the native code that costs time; a note is
+#: an opportunity, or a cost that may be needed.
+KINDS: dict[str, tuple[Severity, str]] = {
+    "cannot-compile": ("error", "the compiler refuses the kernel or does not survive it"),
+    "cannot-launch": ("error", "the device would refuse the launch"),
+    "slm-over-limit": ("error", "a work-group needs more SLM than the device has"),
+    "grf-warps-illegal": ("error", "more sub-groups than the register count allows"),
+    "2d-op-illegal": ("error", "a native 2D block operation on a surface that it must not touch"),
+    "not-power-of-two": ("error", "a warp count that is no power of two"),
+    "load-not-2d-block": ("warning", "a load of a tile that is no 2D block load in native code"),
+    "store-not-2d-block": ("warning", "a store of a tile that is no 2D block store"),
+    "block-io-intent-without-outcome": (
+        "warning",
+        "the IR marks an access block_io and native code has no 2D block message for it",
+    ),
+    "dot-not-dpas": ("warning", "a dot that is not computed by the matrix engines"),
+    "spill": ("warning", "registers spilled to memory"),
+    "slm-limits-occupancy": ("warning", "SLM keeps hardware threads empty"),
+    "layout-conversion-in-loop": ("warning", "a layout conversion through SLM in every iteration"),
+    "f64-arithmetic": ("warning", "float64 arithmetic"),
+    "uncoalesced-access": ("warning", "lanes that touch memory in small separate pieces"),
+    "i64-address-arithmetic": ("note", "64-bit address arithmetic"),
+    "needless-mask": ("note", "a mask that is always true for the launched shape"),
+    "missing-prefetch": ("note", "a loop that loads without prefetching"),
+    "many-kernels": ("note", "several launches where one would do"),
+    "odd-block-size": ("note", "a tile that is no multiple of what the DPAS engine works on"),
+}
+
+
 class Finding(BaseModel):
     """One fault.
 

@@ -1,0 +1,199 @@
+"""Stages: the ten that ship, and every way in which a STAGE.md can be wrong."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from xesmith.assets import asset_folder
+from xesmith.contract_names import NAMES
+from xesmith.contracts import ProgramEvidence, check_all
+from xesmith.errors import UsageError
+from xesmith.stage_contract import legal_order, load_stages, read_stage
+
+AFTER = {
+    "analysis": set(),
+    "algorithmic": {"analysis"},
+    "discovery": {"algorithmic"},
+    "dtype_fix": {"algorithmic", "discovery"},
+    "fusion": {"algorithmic", "discovery", "dtype_fix"},
+    "memory_access": set(),
+    "block_pointers": {"memory_access"},
+    "persistent_kernel": {"fusion"},
+    "gpu_specific": {"fusion", "block_pointers", "persistent_kernel"},
+    "autotuning": {"gpu_specific"},
+}
+
+
+def test_the_ten_stages_have_their_edges() -> None:
+    stages = load_stages()
+    assert {name: set(stage.after) for name, stage in stages.items()} == AFTER
+
+
+def test_the_stages_come_in_a_legal_order() -> None:
+    names = list(load_stages())
+    for name, after in AFTER.items():
+        assert all(names.index(a) < names.index(name) for a in after)
+
+
+def test_every_order_of_six_stages_is_repaired() -> None:
+    stages = load_stages()
+    names = ["fusion", "memory_access", "block_pointers", "gpu_specific", "autotuning", "analysis"]
+    for order in itertools.permutations(names):
+        legal = legal_order(stages.values(), order)
+        assert sorted(legal) == sorted(names)
+        for name in names:
+            assert all(legal.index(a) < legal.index(name) for a in AFTER[name] if a in names), order
+
+
+def test_edges_hold_through_a_stage_that_is_left_out() -> None:
+    stages = load_stages()
+    # block_pointers, between the two, is not wanted.
+    order = legal_order(stages.values(), ["gpu_specific", "memory_access"])
+    assert order == ("memory_access", "gpu_specific")
+
+
+def test_an_unknown_wanted_stage_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="unknown stage 'block_pointer'") as caught:
+        legal_order(load_stages().values(), ["block_pointer"])
+    assert "did you mean 'block_pointers'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_a_stage_is_a_valid_agent_skill(name: str) -> None:
+    text = load_stages()[name].as_agent_skill()
+    front = yaml.safe_load(text.split("---\n")[1])
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", front["name"])
+    assert len(front["name"]) <= 64
+    assert 0 < len(front["description"]) <= 1024
+    assert set(front) <= {"name", "description", "license", "compatibility", "metadata"}
+    assert front["metadata"]["stage"] == name
+
+
+def test_the_documented_names_are_the_names() -> None:
+    text = (asset_folder("llm_stages") / "README.md").read_text()
+    assert set(re.findall(r"^\| `([a-z0-9_]+\.[a-z0-9_.]+)` \|", text, re.MULTILINE)) == set(NAMES)
+
+
+FILE = """\
+---
+name: demo
+description: Does nothing.
+after: []
+triggers: [spill]
+promises:
+  xpu: ["after.native.loads_2d > before.native.loads_2d"]
+---
+Body.
+"""
+
+
+def _write(folder: Path, text: str, name: str = "demo") -> Path:
+    path = folder / name / "STAGE.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("triggers:", "trigger:", "did you mean 'triggers'?"),
+        ("xpu:", "xpus:", "did you mean 'xpu'?"),
+        ("[spill]", "[spil]", "did you mean 'spill'?"),
+        ("loads_2d >", "load_2d >", "did you mean 'after.native.loads_2d'"),
+        ("name: demo", "name: other", "its folder 'demo'"),
+        ("name: demo", "name: De mo", "name"),
+        ("---\nname", "name", "no front matter"),
+        ("after: []", "after: [", "no YAML"),
+        ("description: Does nothing.\n", "", "description"),
+        ("after: []", "iterations: -1", "iterations"),
+        ("after: []", "keeps: [output]", "did you mean 'outputs'?"),
+        ('["after.native', '[3, "after.native', "promises.xpu.0"),
+    ],
+)
+def test_a_faulty_file_is_one_clear_error(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = _write(tmp_path, FILE.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        read_stage(path)
+    assert message in str(caught.value)
+    assert str(path) == caught.value.where
+
+
+def test_a_correct_file_is_read(tmp_path: Path) -> None:
+    stage = read_stage(_write(tmp_path, FILE))
+    assert stage.body == "Body.\n"
+    assert stage.iterations == 5
+    assert stage.applies(["spill", "f64-arithmetic"])
+    assert not stage.applies(["f64-arithmetic"])
+
+
+def test_a_cycle_and_an_unknown_edge_are_errors(tmp_path: Path) -> None:
+    _write(tmp_path, FILE.replace("after: []", "after: [other]"))
+    _write(tmp_path, FILE.replace("after: []", "after: [demo]").replace("demo\nd", "other\nd"),
+           "other")  # fmt: skip
+    with pytest.raises(UsageError, match="waits for itself"):
+        load_stages(tmp_path)
+    _write(tmp_path, FILE.replace("after: []", "after: [othr]"))
+    with pytest.raises(UsageError, match="unknown stage 'othr'"):
+        load_stages(tmp_path)
+    with pytest.raises(UsageError, match="no stage found"):
+        load_stages(tmp_path / "nothing")
+
+
+def _outcomes(stage: str, before: object, after: object) -> list[str]:
+    promises = load_stages()[stage].promises.on("xpu")
+    outcomes = check_all(
+        promises,
+        ProgramEvidence.of([before]),  # type: ignore[list-item]
+        ProgramEvidence.of([after]),  # type: ignore[list-item]
+    )
+    return [outcome.status for outcome in outcomes]
+
+
+def test_block_pointers_hold_on_the_gemm_of_the_table(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    pointers = m.make(
+        native=m.native(
+            loads_2d=0, slm_messages=100, sends_2d=(),
+            loops=(m.native_loop(instructions=323, dpas=8, loads_2d=0, slm_messages=100),),
+        )
+    )  # fmt: skip
+    assert set(_outcomes("block_pointers", pointers, m.make())) == {"holds"}
+
+
+def test_block_pointers_may_not_bring_spill_into_the_loop(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    before = m.make(native=m.native(loads_2d=0, sends_2d=()))
+    # 256x256x32 with 32 warps at 128 registers: 88 spill messages in the loop, 6848 B a thread
+    spilling = m.native(
+        grf_count=128,
+        spill_bytes_per_thread=6848,
+        scratch_messages=200,
+        loops=(m.native_loop(instructions=306, scratch_messages=88),),
+    )
+    assert _outcomes("block_pointers", before, m.make(native=spilling)) == [
+        "holds", "holds", "broken", "holds",
+    ]  # fmt: skip
+    # From pointers that spilled more (16512 B) the same code is progress.
+    worse = m.native(loads_2d=0, sends_2d=(), spill_bytes_per_thread=16512)
+    after = m.make(native=spilling)
+    assert set(_outcomes("block_pointers", m.make(native=worse), after)) == {"holds"}
+
+
+def test_a_softmax_that_gains_no_2d_load_is_refused(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    plain = m.native(loads_2d=0, sends_2d=(), instructions=346, loops=(), main_loop=None)
+    rewritten = m.native(loads_2d=0, sends_2d=(), instructions=368, loops=(), main_loop=None)
+    outcomes = _outcomes("block_pointers", m.make(native=plain), m.make(native=rewritten))
+    assert outcomes[0] == "broken"
+
+
+def test_autotuning_must_add_configurations(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    assert _outcomes("autotuning", m.make(), m.make())[0] == "broken"

@@ -1,0 +1,223 @@
+"""The noun Stage: the machine-readable contract in llm_stages/<stage>/STAGE.md.
+
+The YAML front matter is the contract, the body is what a model is told. A stage is added or
+changed by editing its file alone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from xesmith.assets import asset_folder
+from xesmith.contract_names import parse_promise
+from xesmith.errors import UsageError, nearest
+from xesmith.findings.record import KINDS
+
+#: what a stage may promise to leave as it was; the cascade checks each
+KEEPS = ("outputs", "signature", "dtypes", "launches")
+
+
+class Promises(BaseModel):
+    """Conditions over before/after evidence: on every device, and per kind of device."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    any: tuple[str, ...] = ()
+    xpu: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+
+    def on(self, kind: Literal["xpu", "cuda"]) -> tuple[str, ...]:
+        """The conditions that a candidate for such a device must meet."""
+        return self.any + (self.xpu if kind == "xpu" else self.cuda)
+
+
+class Stage(BaseModel):
+    """One stage. `triggers` are kinds of findings; none means that it always applies."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)
+    description: str = Field(min_length=1, max_length=1024)
+    after: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    promises: Promises = Promises()
+    keeps: tuple[str, ...] = ("outputs",)
+    knowledge: tuple[str, ...] = ()  # patterns over ids of knowledge entries
+    iterations: int = Field(default=5, ge=0, le=100)
+    body: str = ""
+    path: str = ""
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Stage:
+        for kind in self.triggers:
+            if kind not in KINDS:
+                raise ValueError(f"unknown finding kind '{kind}' | {nearest(kind, KINDS)}")
+        for kept in self.keeps:
+            if kept not in KEEPS:
+                raise ValueError(f"unknown value '{kept}' in keeps | {nearest(kept, KEEPS)}")
+        return self
+
+    def applies(self, finding_kinds: Iterable[str]) -> bool:
+        """Whether any of these findings calls for the stage."""
+        return not self.triggers or not set(self.triggers).isdisjoint(finding_kinds)
+
+    def wants_knowledge(self, entry_id: str) -> bool:
+        return any(fnmatch.fnmatchcase(entry_id, pattern) for pattern in self.knowledge)
+
+    def as_agent_skill(self) -> str:
+        """The stage as a SKILL.md.
+
+        Agent Skills allow no underscore in a name and know only name, description and
+        metadata, so the contract moves under metadata.
+        """
+        metadata = {
+            "stage": self.name,
+            "after": list(self.after),
+            "triggers": list(self.triggers),
+            "promises": {k: list(v) for k, v in self.promises.model_dump().items() if v},
+        }
+        front = {
+            "name": self.name.replace("_", "-"),
+            "description": self.description,
+            "metadata": metadata,
+        }
+        text = yaml.safe_dump(front, sort_keys=False, width=1000)
+        return f"---\n{text}---\n{self.body}"
+
+
+def read_stage(path: Path) -> Stage:
+    """Read and check one STAGE.md.
+
+    Raises:
+        UsageError: no front matter, an unknown field, finding kind or contract name (the
+            nearest is offered), or a name that differs from the folder's.
+    """
+    where = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read the stage: {error}", where=where) from error
+    front, body = _split(text, where)
+    known = [name for name in Stage.model_fields if name not in ("body", "path")]
+    for key in front:
+        if key not in known:
+            raise UsageError(f"unknown field '{key}'", where=where, remedy=nearest(key, known))
+    promises: Any = front.get("promises") or {}
+    if isinstance(promises, dict):
+        for key in cast("dict[str, Any]", promises):
+            if key not in Promises.model_fields:
+                raise UsageError(
+                    f"unknown field 'promises.{key}'",
+                    where=where,
+                    remedy=nearest(key, Promises.model_fields),
+                )
+    try:
+        stage = Stage.model_validate({**front, "body": body, "path": where})
+    except ValidationError as error:
+        raise _usage_error(error, where) from error
+    if stage.name != path.parent.name:
+        raise UsageError(
+            f"the stage is named '{stage.name}' and its folder '{path.parent.name}'",
+            where=where,
+            remedy="give both the same name",
+        )
+    for promise in (*stage.promises.any, *stage.promises.xpu, *stage.promises.cuda):
+        parse_promise(promise, where=where)
+    return stage
+
+
+def _split(text: str, where: str) -> tuple[dict[str, Any], str]:
+    if not text.startswith("---\n") or "\n---\n" not in text[4:]:
+        raise UsageError(
+            "the file has no front matter",
+            where=where,
+            remedy="begin it with '---', the YAML contract, and '---' on lines of their own",
+        )
+    front_text, body = text[4:].split("\n---\n", 1)
+    try:
+        front: Any = yaml.safe_load(front_text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"the front matter is no YAML: {error}", where=where) from error
+    if not isinstance(front, dict):
+        raise UsageError("the front matter is no mapping", where=where)
+    return {str(k): v for k, v in cast("dict[Any, Any]", front).items()}, body
+
+
+def _usage_error(error: ValidationError, where: str) -> UsageError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    what, _, remedy = first["msg"].removeprefix("Value error, ").partition(" | ")
+    return UsageError(f"{place}: {what}" if place else what, where=where, remedy=remedy or None)
+
+
+def load_stages(folder: Path | None = None) -> dict[str, Stage]:
+    """All stages by name, in a legal order (each after those it names in `after`).
+
+    Raises:
+        UsageError: a faulty file, an unknown stage in `after`, or a cycle.
+    """
+    root = folder or asset_folder("llm_stages")
+    stages = [read_stage(path) for path in sorted(root.glob("*/STAGE.md"))]
+    if not stages:
+        raise UsageError("no stage found", where=str(root), remedy="add <stage>/STAGE.md")
+    by_name = {stage.name: stage for stage in stages}
+    return {name: by_name[name] for name in legal_order(by_name.values())}
+
+
+def legal_order(stages: Iterable[Stage], wanted: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names in an order that breaks no edge: topological, and else as `wanted` has them.
+
+    Edges to stages that are not among `wanted` do not count.
+
+    Raises:
+        UsageError: an unknown stage (the nearest is offered) or a cycle.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    names = list(dict.fromkeys(wanted)) if wanted is not None else list(by_name)
+    for name in names:
+        if name not in by_name:
+            raise UsageError(f"unknown stage '{name}'", remedy=nearest(name, by_name))
+    for stage in by_name.values():
+        for name in stage.after:
+            if name not in by_name:
+                raise UsageError(
+                    f"unknown stage '{name}' in `after`",
+                    where=stage.path,
+                    remedy=nearest(name, by_name),
+                )
+        if stage.name in _ancestors(stage.name, by_name):
+            raise UsageError(
+                f"the stage '{stage.name}' waits for itself",
+                where=stage.path,
+                remedy="remove an entry of `after`",
+            )
+    done: list[str] = []
+    while len(done) < len(names):
+        # Without a cycle there is always one whose ancestors are all done or left out.
+        done.append(
+            next(
+                name
+                for name in names
+                if name not in done
+                and all(a in done for a in _ancestors(name, by_name) if a in names)
+            )
+        )
+    return tuple(done)
+
+
+def _ancestors(name: str, by_name: dict[str, Stage]) -> set[str]:
+    """All stages that must come before `name`, also through stages that are left out."""
+    found: set[str] = set()
+    todo = list(by_name[name].after)
+    while todo:
+        item = todo.pop()
+        if item not in found:
+            found.add(item)
+            todo.extend(by_name[item].after)
+    return found
