@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +55,18 @@ def lowerer(toolchain: Toolchain, device: Device) -> Iterator[Lowerer]:
 
     with Lowerer(toolchain, device, parallel=1) as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def evidence_maker() -> ModuleType:
+    """Builders of hand-made evidence: tests/evidence_maker.py."""
+    path = REPOSITORY / "tests" / "evidence_maker.py"
+    spec = importlib.util.spec_from_file_location("evidence_maker", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(autouse=True)
