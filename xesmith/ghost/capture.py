@@ -1,0 +1,654 @@
+"""Captures every launch of a program, and every level that the compiler makes of it.
+
+Four places of Triton are replaced while a Recorder is installed: `JITFunction.run` (who is
+launched, with what), `compile` (the exact signature), `add_stages` (which level is being
+made) and the compiler's file cache (which receives each level).
+
+Runs in worker processes: standard library, torch and Triton only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from xesmith.ghost.driver import GhostDriver, Limits, Target, make_backend_class
+from xesmith.ghost.launch import Launch, TensorArg
+from xesmith.lowering.options import OptionError, Options, normalise, reported
+from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
+
+#: names of Triton's stages -> ours
+_LEVELS = {"spv": "spirv"}
+
+#: what the caching allocators of torch.xpu and torch.cuda align a block to
+DEVICE_ALLOCATION_ALIGNMENT_BYTES = 512
+
+#: more distinct launches than this are taken for a program that does not end
+LARGEST_LAUNCH_COUNT = 4096
+
+
+@dataclass
+class Compiled:
+    """One kernel on its way through the compiler, and where its levels are written."""
+
+    folder: Path
+    launch: Launch
+    started: float
+    level: str = "ttir"
+    levels: dict[str, str] = field(default_factory=dict[str, str])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    failure: Failure | None = None
+    notes: list[str] = field(default_factory=list[str])
+    suppress: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class _Call:
+    """The `kernel[grid](...)` that is being served."""
+
+    function: Any
+    values: dict[str, Any]
+    grid: tuple[int, int, int]
+    options: Options
+    config_index: int | None
+    config: dict[str, Any] | None
+
+
+class LaunchRefused(Exception):
+    """Raised into the program where the device would have raised, but for another reason
+    than Triton has a class for (an option that would be ignored)."""
+
+
+class _Abandoned(Exception):
+    """Ends a launch whose failure is recorded, when the program shall go on."""
+
+
+class Recorder:
+    """Captures while installed (a context manager).
+
+    Args:
+        target: the device that is compiled for.
+        folder: each compiled kernel gets a numbered folder in it; `journal.jsonl` there
+            tells a reader what was under way if the process dies.
+        device, compiler: names for the lowerings.
+        keep_going: let the program go on after a launch that the device would refuse.
+        on_level: called with (compiled, level, path, module or text) for each level made.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        folder: Path,
+        *,
+        device: str,
+        compiler: str,
+        keep_going: bool,
+        on_level: Callable[[Compiled, str, Path, Any], None] | None = None,
+    ) -> None:
+        self.lowerings: list[Lowering] = []
+        self.notes: list[str] = []
+        #: the exceptions raised into the program for a failure that is recorded
+        self.raised: list[tuple[BaseException, Failure]] = []
+        self._target = target
+        self._device = device
+        self._compiler = compiler
+        self._folder = folder
+        self._keep_going = keep_going
+        self._on_level = on_level
+        self._calls: list[_Call] = []
+        self._tuning: list[tuple[Any, Any]] = []  # (autotuner, configuration being tried)
+        self._compiling: Compiled | None = None
+        self._compiled: dict[int, tuple[Any, Compiled]] = {}  # by id of the ASTSource, kept alive
+        self._count = 0
+        self._last_failed = False
+        self._journal = os.open(folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._undo = contextlib.ExitStack()
+        self._defaults: dict[str, Any] | None = None
+
+    def __enter__(self) -> Recorder:
+        import triton
+        from triton.runtime.autotuner import Autotuner
+        from triton.runtime.jit import JITFunction
+
+        compiler_class = make_backend_class(self._target)
+        compiler_module = sys.modules["triton.compiler.compiler"]
+        self._driver = GhostDriver(self._target, self._make_launcher, self._benchmark)
+        triton.runtime.driver.set_active(self._driver)
+        self._patch(JITFunction, "run", self._wrap_run)
+        self._patch(Autotuner, "run", self._wrap_tuner_run)
+        self._patch(Autotuner, "_bench", self._wrap_bench)
+        self._patch(triton.compiler, "compile", self._wrap_compile)
+        self._patch(compiler_class, "add_stages", self._wrap_add_stages)
+        self._patch(compiler_module, "get_cache_manager", lambda _: self._make_cache_manager)
+        # The key only has to be one per process here: hashing libtriton takes 0.5 s.
+        for module in (compiler_module, sys.modules["triton.runtime.cache"]):
+            if hasattr(module, "triton_key"):
+                self._patch(module, "triton_key", lambda _: lambda: triton.__version__)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
+        os.close(self._journal)
+
+    def _patch(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        setattr(owner, name, wrap(original))
+        self._undo.callback(setattr, owner, name, original)
+
+    # -- the launch ------------------------------------------------------------------------
+
+    def _wrap_run(self, original: Any) -> Any:
+        def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            parameters = [p.name for p in function.params]
+            given = {k: v for k, v in kwargs.items() if k not in parameters}
+            debug = {k: given.pop(k) for k in ("debug",) if k in given}
+            values = _bind(function, args, {k: v for k, v in kwargs.items() if k in parameters})
+            shape = _evaluate_grid(grid, values)
+            self._last_failed = False
+            try:
+                options = normalise(given, self._option_defaults())
+            except OptionError as error:
+                failure = Failure(kind="options", level="launch", message=str(error))
+                return self._refuse(function, values, shape, given, failure)
+            if failure := _illegal_warps(given.get("num_warps", 4)):
+                return self._refuse(function, values, shape, given, failure)
+            index, config = self._current_config()
+            call = _Call(function, values, shape, options, index, config)
+            self._calls.append(call)
+            keywords = {k: v for k, v in kwargs.items() if k in parameters}
+            try:
+                return original(
+                    function,
+                    *args,
+                    grid=shape if grid is not None else None,
+                    warmup=warmup,
+                    **keywords,
+                    **debug,
+                    **options.compiler,
+                )
+            except _Abandoned:
+                return None
+            finally:
+                self._calls.pop()
+
+        return run
+
+    def _option_defaults(self) -> dict[str, Any]:
+        if self._defaults is None:
+            from triton.compiler.compiler import make_backend
+
+            backend = make_backend(self._driver.get_current_target())
+            self._defaults = dict(backend.parse_options({}).__dict__)
+        return self._defaults
+
+    def _refuse(
+        self,
+        function: Any,
+        values: dict[str, Any],
+        grid: tuple[int, int, int],
+        given: Mapping[str, Any],
+        failure: Failure,
+    ) -> None:
+        """Records a launch that does not reach the compiler."""
+        index, config = self._current_config()
+        file, line = function_position(function)
+        self._last_failed = True
+        self._add(
+            Launch(
+                index=len(self.lowerings),
+                kernel=function.__name__,
+                file=file,
+                line=line,
+                grid=grid,
+                signature={},
+                values={k: _plain(v) for k, v in values.items()},
+                constexprs={
+                    p.name: _plain(values.get(p.name)) for p in function.params if p.is_constexpr
+                },
+                divisible_by_16=(),
+                options={k: _plain(v) for k, v in given.items()},
+                config_index=index,
+                config=config,
+            ),
+            None,
+            replace(failure, line=line),
+        )
+        if not self._keep_going:
+            raise self._raising(LaunchRefused(failure.message), failure)
+
+    def _raising(self, error: Exception, failure: Failure) -> Exception:
+        self.raised.append((error, failure))
+        return error
+
+    # -- autotuning ------------------------------------------------------------------------
+
+    def _wrap_tuner_run(self, original: Any) -> Any:
+        def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            # A tuner made with warmup=, rep= or do_bench= brings its own, which needs a GPU.
+            tuner.__dict__["do_bench"] = self._benchmark
+            self._tuning.append((tuner, None))
+            try:
+                return original(tuner, *args, **kwargs)
+            finally:
+                self._tuning.pop()
+
+        return run
+
+    def _wrap_bench(self, original: Any) -> Any:
+        def bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+            self._tuning.append((tuner, config))
+            try:
+                return original(tuner, *args, config=config, **meta)
+            finally:
+                self._tuning.pop()
+
+        return bench
+
+    def _benchmark(self, call: Callable[[], Any], *_: Any, **__: Any) -> list[float]:
+        """Launches a configuration once. All that the device accepts are equally fast here."""
+        self._last_failed = False
+        call()
+        return [float("inf") if self._last_failed else 1.0] * 3
+
+    def _current_config(self) -> tuple[int | None, dict[str, Any] | None]:
+        if not self._tuning:
+            return None, None
+        tuner, config = self._tuning[-1]
+        config = config or getattr(tuner, "best_config", None) or tuner.configs[0]
+        index = next((i for i, known in enumerate(tuner.configs) if known is config), None)
+        return index, {k: _plain(v) for k, v in config.all_kwargs().items()}
+
+    # -- the compiler ----------------------------------------------------------------------
+
+    def _wrap_compile(self, original: Any) -> Any:
+        def compile_(src: Any, target: Any = None, options: Any = None, **kwargs: Any) -> Any:
+            if not hasattr(src, "fn"):  # a file of IR: not a kernel of the program's
+                return original(src, target=target, options=options, **kwargs)
+            compiled = self._begin(src, options or {})
+            try:
+                kernel = original(src, target=target, options=options, **kwargs)
+            except Exception as error:
+                compiled.failure = compile_failure(error, compiled)
+                self._end(compiled)
+                self._last_failed = True
+                self._add(compiled.launch, compiled, compiled.failure)
+                if self._keep_going:
+                    raise _Abandoned from error
+                self._raising(error, compiled.failure)
+                raise
+            finally:
+                self._compiling = None
+            if "ll" in kernel.asm:
+                kernel.asm["llir"] = kernel.asm.pop("ll")
+            compiled.metadata = _metadata(kernel.metadata)
+            if "grf_mode" in compiled.launch.options:
+                compiled.metadata["grf_mode"] = compiled.launch.options["grf_mode"]
+            self._note_overridden_options(compiled)
+            self._end(compiled)
+            return kernel
+
+        return compile_
+
+    def _begin(self, src: Any, resolved: Mapping[str, Any]) -> Compiled:
+        number = self._count
+        self._count += 1
+        folder = self._folder / str(number)
+        folder.mkdir()
+        launch = self._launch(src, self._calls[-1] if self._calls else None, resolved)
+        compiled = Compiled(folder=folder, launch=launch, started=time.perf_counter())
+        self._compiling = compiled
+        self._compiled[id(src)] = (src, compiled)
+        self._write({"event": "begin", "number": number, "launch": launch.to_json()})
+        return compiled
+
+    def _end(self, compiled: Compiled) -> None:
+        self._write({"event": "end", "number": int(compiled.folder.name)})
+
+    def enter_phase(self, level: str) -> None:
+        """Journals what the program is doing outside the compiler ("import", "model")."""
+        self._write({"event": "phase", "level": level})
+
+    def _write(self, event: Mapping[str, Any]) -> None:
+        os.write(self._journal, json.dumps(event).encode() + b"\n")
+
+    def _note_overridden_options(self, compiled: Compiled) -> None:
+        for name in ("threads_per_warp", "num_warps"):
+            asked = compiled.launch.options.get(name)
+            made = compiled.metadata.get(name, asked)
+            if asked is not None and asked != made:
+                compiled.notes.append(f"the compiler set {name} to {made}; {asked} was asked for")
+
+    def _wrap_add_stages(self, original: Any) -> Any:
+        def add_stages(backend: Any, stages: dict[str, Any], *args: Any) -> None:
+            original(backend, stages, *args)
+            for name, make in list(stages.items()):
+                stages[name] = self._timed_stage(name, make)
+
+        return add_stages
+
+    def _timed_stage(self, name: str, make: Any) -> Any:
+        level = _LEVELS.get(name, name)
+
+        def timed(module: Any, metadata: dict[str, Any]) -> Any:
+            compiled = self._compiling
+            if compiled is None:
+                return make(module, metadata)
+            compiled.level = level
+            number = int(compiled.folder.name)
+            self._write({"event": "level", "number": number, "level": level})
+            # The first level is timed from the front end's start.
+            started = time.perf_counter() if compiled.seconds else compiled.started
+            made = make(module, metadata)
+            compiled.seconds[level] = time.perf_counter() - started
+            return made
+
+        return timed
+
+    def _make_cache_manager(self, *_: Any) -> Any:
+        return _LevelWriter(self)
+
+    def put_level(self, data: Any, file_name: str) -> str:
+        """Receives what the compiler would have put into its file cache."""
+        name = file_name.rpartition(".")[2]
+        level = _LEVELS.get(name, name)
+        compiled = self._compiling
+        folder = compiled.folder if compiled is not None else self._folder
+        path = folder / LEVEL_FILES.get(level, f"kernel.{name}")
+        if isinstance(data, bytes):
+            path.write_bytes(data)
+        else:
+            path.write_text(str(data))
+        if compiled is not None and level in LEVEL_FILES:
+            compiled.levels[level] = str(path)
+            if self._on_level is not None:
+                self._on_level(compiled, level, path, data)
+        return str(path)
+
+    # -- the driver's end --------------------------------------------------------------------
+
+    def _make_launcher(self, src: Any, metadata: Any) -> Callable[..., None]:
+        def launcher(x: Any, y: Any, z: Any, *rest: Any) -> None:
+            # stream, function, packed metadata, launch metadata, two hooks, then arguments
+            self._launched(src, (int(x), int(y), int(z)), rest[6:])
+
+        return launcher
+
+    def _launched(self, src: Any, grid: tuple[int, int, int], args: Sequence[Any]) -> None:
+        known = self._compiled.get(id(src))
+        if known is None:
+            return
+        compiled = known[1]
+        call = self._calls[-1] if self._calls else None
+        if call is None or call.function is not src.fn:  # kernel = f.warmup(...); kernel[grid]()
+            values = dict(zip(src.fn.arg_names, args, strict=False))
+            call = _Call(src.fn, values, grid, Options({}, compiled.launch.options), None, None)
+        launch = replace(
+            compiled.launch,
+            grid=grid,
+            values={k: _plain(v) for k, v in call.values.items()},
+            config_index=call.config_index,
+            config=call.config,
+        )
+        failure = refusal(launch, compiled.metadata, self._target.limits)
+        self._add(launch, compiled, failure)
+        if failure is None:
+            return
+        self._last_failed = True
+        if not self._keep_going:
+            raise self._raising(_out_of_resources(failure), failure)
+
+    def _add(self, launch: Launch, compiled: Compiled | None, failure: Failure | None) -> None:
+        levels = dict(compiled.levels) if compiled else {}
+        for i, earlier in enumerate(self.lowerings):
+            same = replace(launch, index=earlier.launch.index, repeats=earlier.launch.repeats)
+            if earlier.levels == levels and earlier.launch == same:
+                again = replace(earlier.launch, repeats=earlier.launch.repeats + 1)
+                self.lowerings[i] = replace(earlier, launch=again)
+                return
+        if len(self.lowerings) >= LARGEST_LAUNCH_COUNT:
+            raise RuntimeError(f"more than {LARGEST_LAUNCH_COUNT} different launches")
+        lowering = Lowering(
+            launch=replace(launch, index=len(self.lowerings)),
+            device=self._device,
+            compiler=self._compiler,
+            native_compiler=None,
+            levels=levels,
+            metadata=dict(compiled.metadata) if compiled else {},
+            seconds=dict(compiled.seconds) if compiled else {},
+            failure=failure,
+            notes=tuple(compiled.notes) if compiled else (),
+            suppress=tuple(compiled.suppress) if compiled else (),
+        )
+        self.lowerings.append(lowering)
+        self._write({"event": "lowering", "lowering": lowering.to_json()})
+
+    def _launch(self, src: Any, call: _Call | None, resolved: Mapping[str, Any]) -> Launch:
+        function = src.fn
+        file, line = function_position(function)
+        names: list[str] = function.arg_names
+        given = call.options.given if call is not None else {}
+        return Launch(
+            index=len(self.lowerings),
+            kernel=function.__name__,
+            file=file,
+            line=line,
+            grid=call.grid if call is not None else (1, 1, 1),
+            signature={str(k): str(v) for k, v in src.signature.items()},
+            values={} if call is None else {k: _plain(v) for k, v in call.values.items()},
+            constexprs={
+                names[path[0]]: _plain(value)
+                for path, value in src.constants.items()
+                if len(path) == 1
+            },
+            divisible_by_16=tuple(
+                names[path[0]]
+                for path, attributes in src.attrs.items()
+                if any(a[0] == "tt.divisibility" and a[1] % 16 == 0 for a in attributes)
+            ),
+            options={k: _plain(v) for k, v in reported(given, resolved).items()},
+            config_index=call.config_index if call is not None else None,
+            config=call.config if call is not None else None,
+        )
+
+
+class _LevelWriter:
+    """Stands in for Triton's file cache: never a hit, and each level is written once, by us."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def get_file(self, filename: str) -> None:
+        return None
+
+    def get_group(self, filename: str) -> None:
+        return None
+
+    def put_group(self, filename: str, group: Any) -> None:
+        return None
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        return self._recorder.put_level(data, filename)
+
+
+def refusal(launch: Launch, metadata: Mapping[str, Any], limits: Limits) -> Failure | None:
+    """Why the device would not run this launch; None when it would."""
+    warps = int(metadata.get("num_warps", 4))
+    lanes = int(metadata.get("threads_per_warp") or metadata.get("warp_size") or 32)
+    mode = str(launch.options.get("grf_mode", "default"))
+    sub_groups = limits.sub_groups.get(mode, max(limits.sub_groups.values(), default=None))
+    for what, unit, asked, limit in (
+        ("shared local memory", "bytes", int(metadata.get("shared") or 0), limits.shared_bytes),
+        ("work-group size", "work_items", warps * lanes, limits.work_group_size),
+        ("sub-groups of a work-group", "sub_groups", warps, sub_groups),
+    ):
+        if limit is not None and asked > limit:
+            return Failure(
+                kind="out_of_resources",
+                level="launch",
+                message=f"{what}: {asked} {unit.replace('_', '-')} required, limit {limit}",
+                line=launch.line,
+                numbers={f"required_{unit}": asked, f"limit_{unit}": limit},
+            )
+    return None
+
+
+def compile_failure(error: BaseException, compiled: Compiled) -> Failure:
+    """What the compiler's exception says: of the deepest jit function, with its line."""
+    line: int | None = compiled.launch.line
+    messages: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(getattr(cause, "error_message", None) or "") or (
+            "" if hasattr(cause, "node") else f"{type(cause).__name__}: {cause}"
+        )
+        if text:
+            messages.append(text)
+        line = _line_of(cause, compiled) or line
+        cause = cause.__cause__
+    message = messages[-1] if messages else str(error)
+    many_warps = "num_warps > 32" in message
+    return Failure(
+        kind="out_of_resources" if many_warps else "compile",
+        level=compiled.level,
+        message=message.strip(),
+        line=line,
+        detail=str(error)[-4000:],
+        numbers={
+            "required_sub_groups": int(compiled.launch.options.get("num_warps", 0)),
+            "limit_sub_groups": 32,
+        }
+        if many_warps
+        else {},
+    )
+
+
+def _line_of(error: BaseException, compiled: Compiled) -> int | None:
+    """The line in the program of an error of the compiler's front end."""
+    node: Any = getattr(error, "node", None)
+    source: str | None = getattr(error, "src", None)
+    if source is None or not hasattr(node, "lineno"):
+        return None
+    for function in _functions_of(compiled):
+        if function.src == source:
+            return int(function_position(function)[1] + node.lineno - 1)
+    return None
+
+
+def _functions_of(compiled: Compiled) -> list[Any]:
+    """Every jit function of the modules in reach."""
+    from triton.runtime.jit import JITFunction
+
+    found: list[Any] = []
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == compiled.launch.file or (
+            getattr(module, "is_ghost_program", False)
+        ):
+            for item in vars(module).values():
+                while item is not None and not isinstance(item, JITFunction):
+                    item = getattr(item, "fn", None) if hasattr(item, "run") else None
+                if item is not None:
+                    found.append(item)
+    return found
+
+
+def function_position(function: Any) -> tuple[str, int]:
+    """(file, line of its `def`) of a jit function."""
+    file = function.fn.__code__.co_filename
+    lines, start = inspect.getsourcelines(function.fn)
+    for offset, text in enumerate(lines):
+        if text.lstrip().startswith("def "):
+            return file, start + offset
+    return file, start
+
+
+def _bind(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameter -> value, defaults filled in. Triton itself refuses what does not bind."""
+    try:
+        bound = function.signature.bind(*args, **kwargs)
+    except TypeError:
+        return dict(kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _evaluate_grid(grid: Any, values: dict[str, Any]) -> tuple[int, int, int]:
+    if grid is None:  # warmup
+        return (1, 1, 1)
+    shape = grid(values) if callable(grid) else grid
+    if isinstance(shape, int):
+        shape = (shape,)
+    for extent in shape:
+        if not hasattr(extent, "__index__"):
+            raise TypeError(f"a grid extent is {type(extent).__name__}, not an integer: {extent}")
+    x, y, z = (*(int(extent) for extent in shape), 1, 1)[:3]
+    return (x, y, z)
+
+
+def _illegal_warps(warps: Any) -> Failure | None:
+    if isinstance(warps, int) and warps > 0 and warps & (warps - 1) == 0:
+        return None
+    return Failure(
+        kind="out_of_resources",
+        level="launch",
+        message=f"num_warps is {warps}, not a power of two",
+        numbers={"required_sub_groups": warps} if isinstance(warps, int) else {},
+    )
+
+
+def _out_of_resources(failure: Failure) -> Exception:
+    from triton.runtime.errors import OutOfResources
+
+    required, limit = failure.numbers.values()
+    return OutOfResources(required, limit, failure.message.partition(":")[0])
+
+
+def _metadata(metadata: Any) -> dict[str, Any]:
+    """Triton's metadata, as far as it is plain data."""
+    kept: dict[str, Any] = {}
+    for name, value in metadata._asdict().items():
+        if name in ("target", "extern_libs", "hash"):
+            continue
+        with contextlib.suppress(TypeError, ValueError):
+            kept[name] = json.loads(json.dumps(value))
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value for an argument: tensors as TensorArg, jit functions and types by name."""
+    import torch
+
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, torch.Tensor):
+        return tensor_arg(value)
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    inner = getattr(value, "value", value)  # tl.constexpr
+    if inner is not value:
+        return _plain(inner)
+    base = getattr(value, "base", None)  # triton.reinterpret
+    if isinstance(base, torch.Tensor):
+        return tensor_arg(base)
+    return getattr(value, "__name__", None) or str(value)
+
+
+def tensor_arg(tensor: Any) -> TensorArg:
+    offset_bytes = tensor.storage_offset() * tensor.element_size()
+    at = offset_bytes | DEVICE_ALLOCATION_ALIGNMENT_BYTES
+    return TensorArg(
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.stride()),
+        pointer_alignment_bytes=at & -at,
+        storage_bytes=tensor.untyped_storage().nbytes(),
+        device=tensor.device.type,
+    )

@@ -1,0 +1,64 @@
+"""The worker task that lowers a program: run on the ghost device, each launch compiled.
+
+Runs in worker processes: standard library, torch and Triton only.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from xesmith.ghost.capture import Recorder
+from xesmith.ghost.driver import Target
+from xesmith.ghost.launch import Program
+from xesmith.ghost.program import run_program
+from xesmith.lowering.record import GhostRun
+
+
+def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Runs a program on the ghost device and writes every level under `folder`/<n>/.
+
+    Args:
+        arguments: {"program": Program, "target": Target, "device": its name,
+            "distribution": Triton's distribution, "keep_going": go on after a launch that the device would refuse}, as JSON.
+        folder: an empty folder.
+
+    Returns:
+        {"run": a GhostRun as JSON, without native levels, "dependencies": files that the
+        program imported from its own folder}.
+    """
+    import triton
+
+    started = time.perf_counter()
+    program = Program.from_json(arguments["program"])
+    target = Target.from_json(arguments["target"])
+    with Recorder(
+        target,
+        folder,
+        device=arguments["device"],
+        compiler=f"{arguments['distribution']} {triton.__version__}",
+        keep_going=arguments["keep_going"],
+    ) as recorder:
+        failure = run_program(program, target.backend, recorder)
+    run = GhostRun(
+        lowerings=tuple(recorder.lowerings),
+        failure=failure,
+        notes=tuple(recorder.notes),
+        seconds=time.perf_counter() - started,
+    )
+    return {"run": run.to_json(), "dependencies": _dependencies(program)}
+
+
+def _dependencies(program: Program) -> list[str]:
+    """Files beside the program that it imported: its result depends on them too."""
+    folder = Path(program.path).resolve().parent
+    files: set[str] = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and file != program.path and "site-packages" not in file:
+            path = Path(file).resolve()
+            if path.is_relative_to(folder):
+                files.add(str(path))
+    return sorted(files)
