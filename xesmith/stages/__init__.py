@@ -1,0 +1,1 @@
+"""Stages: what proposes a change to a kernel, and in which order."""

@@ -1,0 +1,201 @@
+"""Edits of a kernel's tree: replace, insert, append to a loop, and drop what became dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst import matchers as m
+
+
+@dataclass
+class Edits:
+    """Changes by node identity; nodes are those of the analysed module.
+
+    replace: makes the new node from the old one with its inner edits already made.
+    """
+
+    replace: dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]] = field(
+        default_factory=dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]]
+    )
+    before: dict[cst.CSTNode, list[str]] = field(default_factory=dict[cst.CSTNode, list[str]])
+    at_end: dict[cst.CSTNode, list[str]] = field(default_factory=dict[cst.CSTNode, list[str]])
+    remove: set[cst.CSTNode] = field(default_factory=set[cst.CSTNode])
+
+    def insert_before(self, statement: cst.CSTNode, text: str) -> None:
+        self.before.setdefault(statement, []).append(text)
+
+    def append_to(self, loop: cst.CSTNode, text: str) -> None:
+        self.at_end.setdefault(loop, []).append(text)
+
+    def apply(self, module: cst.Module) -> cst.Module:
+        return module.visit(_Editor(self))
+
+
+class _Editor(cst.CSTTransformer):
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+
+    def on_leave(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+        edits = self.edits
+        if original_node in edits.remove:
+            return cst.RemovalSentinel.REMOVE
+        if original_node in edits.replace:
+            return edits.replace[original_node](updated_node)
+        if original_node in edits.at_end and isinstance(updated_node, cst.For | cst.While):
+            extra = [cst.parse_statement(text) for text in edits.at_end[original_node]]
+            body = cst.ensure_type(updated_node.body, cst.IndentedBlock)
+            updated_node = updated_node.with_changes(
+                body=body.with_changes(body=[*body.body, *extra])
+            )
+        if original_node in edits.before:
+            extra = [cst.parse_statement(text) for text in edits.before[original_node]]
+            return cst.FlattenSentinel([*extra, updated_node])
+        if isinstance(updated_node, cst.IndentedBlock) and not updated_node.body:
+            return updated_node.with_changes(body=[cst.parse_statement("pass")])
+        return updated_node
+
+
+def drop_dead_assignments(module: cst.Module, original: cst.Module) -> cst.Module:
+    """Remove assignments of pure index arithmetic that nothing reads any more.
+
+    What was dead in `original` already is the author's business and stays.
+    """
+    keep = _live_names(module) | (_assigned(original) - _live_names(original))
+    edits = Edits()
+    for line in m.findall(module, m.SimpleStatementLine()):
+        smalls = cst.ensure_type(line, cst.SimpleStatementLine).body
+        dead = [small for small in smalls if (t := _pure_target(small)) and t not in keep]
+        if len(dead) == len(smalls):
+            edits.remove.add(line)
+        else:
+            edits.remove.update(dead)
+    return edits.apply(module) if edits.remove else module
+
+
+_PURE_CALLS = {
+    "arange", "cdiv", "multiple_of", "max_contiguous", "max_constancy", "program_id",
+    "num_programs", "to", "cast", "min", "max", "minimum", "maximum", "expand_dims",
+    "broadcast_to", "where", "zeros", "full", "int", "range", "load",
+}  # fmt: skip
+
+
+def _pure_target(small: cst.BaseSmallStatement) -> str | None:
+    """The one name that a side-effect-free assignment gives a value to."""
+    match small:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            return name if _is_pure(value) else None
+        case cst.AugAssign(target=cst.Name(value=name), value=value):
+            return name if _is_pure(value) else None
+        case cst.AnnAssign(target=cst.Name(value=name), value=value) if value is not None:
+            return name if _is_pure(value) else None
+        case _:
+            return None
+
+
+def _is_pure(value: cst.BaseExpression) -> bool:
+    for call in m.findall(value, m.Call()):
+        function = cst.ensure_type(call, cst.Call).func
+        name = function.attr.value if isinstance(function, cst.Attribute) else None
+        name = function.value if isinstance(function, cst.Name) else name
+        if name not in _PURE_CALLS:
+            return False
+    return True
+
+
+class _Reads(cst.CSTVisitor):
+    """Names read, apart from what pure assignments read; those go under their target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: set[str] = set()
+        self.feeds: dict[str, set[str]] = {}
+        self.assigned: set[str] = set()
+        self.target: str | None = None
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+        node.body.visit(self)
+        return False
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.BaseSmallStatement):
+            self.target = _pure_target(node)
+            if self.target is not None:
+                self.assigned.add(self.target)
+                self.feeds.setdefault(self.target, set())
+        elif isinstance(node, cst.BaseCompoundStatement):
+            self.target = None
+        return super().on_visit(node)
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if isinstance(original_node, cst.BaseSmallStatement):
+            self.target = None
+        super().on_leave(original_node)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: N802
+        return not isinstance(node.target, cst.Name) or self.target is None
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:  # noqa: N802
+        node.value.visit(self)
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        if self.target is None:
+            self.live.add(node.value)
+        elif node.value != self.target:
+            self.feeds[self.target].add(node.value)
+
+
+def _assigned(module: cst.Module) -> set[str]:
+    reads = _Reads()
+    module.visit(reads)
+    return reads.assigned
+
+
+def _live_names(module: cst.Module) -> set[str]:
+    reads = _Reads()
+    module.visit(reads)
+    live = set(reads.live)
+    waiting = list(live)
+    while waiting:
+        for name in reads.feeds.get(waiting.pop(), set()):
+            if name not in live:
+                live.add(name)
+                waiting.append(name)
+    return live
+
+
+def unique_name(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or it with the first free number; recorded in `taken`."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def names_in(module: cst.Module) -> set[str]:
+    return {cst.ensure_type(n, cst.Name).value for n in m.findall(module, m.Name())}
+
+
+def call_text(
+    function: str, arguments: Sequence[str] | Mapping[str, str], *, target: str | None = None
+) -> str:
+    """`target = function(...)`, over several lines where one would be too long."""
+    if isinstance(arguments, Mapping):
+        items = [f"{key}={value}" for key, value in arguments.items()]
+    else:
+        items = list(arguments)
+    head = f"{target} = {function}(" if target else f"{function}("
+    one_line = f"{head}{', '.join(items)})"
+    if len(one_line) <= 88:
+        return one_line
+    return head + "\n    " + ",\n    ".join(items) + ",\n)"
