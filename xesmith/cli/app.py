@@ -16,7 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from xesmith import __version__
-from xesmith.cli.common import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, print_error
+from xesmith.cli.common import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USAGE,
+    print_error,
+)
 from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
@@ -79,10 +86,9 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):  # outside of a command
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; the interpreter must not complain while it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+    except SystemExit as ended:
+        # Typer ends with 1 when the reader of our output has gone; 1 means something else here.
+        return EXIT_BROKEN_PIPE if isinstance(ended.__context__, BrokenPipeError) else _code(ended)
     except Exception as error:
         print_error(_internal(error), as_json=as_json)
         return EXIT_INTERNAL
@@ -91,6 +97,10 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the `xesmith` script."""
     sys.exit(run(sys.argv[1:]))
+
+
+def _code(ended: SystemExit) -> int:
+    return ended.code if isinstance(ended.code, int) else EXIT_INTERNAL if ended.code else EXIT_OK
 
 
 def _usage(error: typer.TyperException) -> UsageError:

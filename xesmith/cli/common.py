@@ -24,6 +24,7 @@ EXIT_ENVIRONMENT = 3
 EXIT_INPUT_KERNEL = 4
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141  # as a process that SIGPIPE ended
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, errors as JSON on stderr.")
