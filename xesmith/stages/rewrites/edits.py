@@ -61,20 +61,19 @@ class _Editor(cst.CSTTransformer):
 
 
 def drop_dead_assignments(module: cst.Module, original: cst.Module) -> cst.Module:
-    """Remove assignments of pure index arithmetic that nothing reads any more.
+    """Remove assignments of pure index arithmetic whose value nothing reads any more.
 
     What was dead in `original` already is the author's business and stays.
     """
-    keep = _live_names(module) | (_assigned(original) - _live_names(original))
-    edits = Edits()
+    dead_before = {original.code_for_node(small) for small in _dead(original)}
+    dead = [s for s in _dead(module) if module.code_for_node(s) not in dead_before]
+    if not dead:
+        return module
+    edits = Edits(remove=set(dead))
     for line in m.findall(module, m.SimpleStatementLine()):
-        smalls = cst.ensure_type(line, cst.SimpleStatementLine).body
-        dead = [small for small in smalls if (t := _pure_target(small)) and t not in keep]
-        if len(dead) == len(smalls):
+        if all(small in edits.remove for small in cst.ensure_type(line, cst.SimpleStatementLine).body):
             edits.remove.add(line)
-        else:
-            edits.remove.update(dead)
-    return edits.apply(module) if edits.remove else module
+    return edits.apply(module)
 
 
 _PURE_CALLS = {
@@ -107,37 +106,53 @@ def _is_pure(value: cst.BaseExpression) -> bool:
     return True
 
 
-class _Reads(cst.CSTVisitor):
-    """Names read, apart from what pure assignments read; those go under their target."""
+@dataclass(eq=False)
+class _Definition:
+    """A pure assignment: where it stands and the names its right-hand side reads."""
+
+    node: cst.BaseSmallStatement
+    name: str
+    order: int
+    loops: tuple[int, ...]
+    reads: list[str] = field(default_factory=list[str])
+
+
+class _Flow(cst.CSTVisitor):
+    """Pure assignments, and all reads outside of them, in the order of the text."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.live: set[str] = set()
-        self.feeds: dict[str, set[str]] = {}
-        self.assigned: set[str] = set()
-        self.target: str | None = None
+        self.definitions: list[_Definition] = []
+        self.reads: list[tuple[str, int, tuple[int, ...]]] = []
+        self.order = 0
+        self.loops: list[int] = []
+        self.current: _Definition | None = None
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            self.order += 1
+        if isinstance(node, cst.For | cst.While):
+            self.loops.append(self.order)
+        if isinstance(node, cst.BaseSmallStatement):
+            name = _pure_target(node)
+            if name is not None:
+                self.current = _Definition(node, name, self.order, tuple(self.loops))
+                self.definitions.append(self.current)
+        return super().on_visit(node)
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if isinstance(original_node, cst.For | cst.While):
+            self.loops.pop()
+        if isinstance(original_node, cst.BaseSmallStatement):
+            self.current = None
+        super().on_leave(original_node)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
         node.body.visit(self)
         return False
 
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.BaseSmallStatement):
-            self.target = _pure_target(node)
-            if self.target is not None:
-                self.assigned.add(self.target)
-                self.feeds.setdefault(self.target, set())
-        elif isinstance(node, cst.BaseCompoundStatement):
-            self.target = None
-        return super().on_visit(node)
-
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        if isinstance(original_node, cst.BaseSmallStatement):
-            self.target = None
-        super().on_leave(original_node)
-
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: N802
-        return not isinstance(node.target, cst.Name) or self.target is None
+        return self.current is None
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
         node.value.visit(self)
@@ -148,29 +163,27 @@ class _Reads(cst.CSTVisitor):
         return False
 
     def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
-        if self.target is None:
-            self.live.add(node.value)
-        elif node.value != self.target:
-            self.feeds[self.target].add(node.value)
+        if self.current is not None:
+            self.current.reads.append(node.value)
+        else:
+            self.reads.append((node.value, self.order, tuple(self.loops)))
 
 
-def _assigned(module: cst.Module) -> set[str]:
-    reads = _Reads()
-    module.visit(reads)
-    return reads.assigned
-
-
-def _live_names(module: cst.Module) -> set[str]:
-    reads = _Reads()
-    module.visit(reads)
-    live = set(reads.live)
-    waiting = list(live)
+def _dead(module: cst.Module) -> list[cst.BaseSmallStatement]:
+    """Pure assignments that no effect depends on; a read sees what stands before it in the
+    text or shares a loop with it."""
+    flow = _Flow()
+    module.visit(flow)
+    live: set[int] = set()
+    waiting = list(flow.reads)
     while waiting:
-        for name in reads.feeds.get(waiting.pop(), set()):
-            if name not in live:
-                live.add(name)
-                waiting.append(name)
-    return live
+        name, order, loops = waiting.pop()
+        for definition in flow.definitions:
+            reaches = definition.order < order or set(definition.loops) & set(loops)
+            if definition.name == name and reaches and definition.order not in live:
+                live.add(definition.order)
+                waiting += [(read, definition.order, definition.loops) for read in definition.reads]
+    return [d.node for d in flow.definitions if d.order not in live]
 
 
 def unique_name(wanted: str, taken: set[str]) -> str:

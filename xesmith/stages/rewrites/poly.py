@@ -162,8 +162,8 @@ class Poly:
         return Poly.of(kept), Poly.of(rest)
 
     def source(self) -> str:
-        """Python text, sums without outer parentheses; positive terms first."""
-        ordered = sorted(self.terms, key=lambda term: term[1] < 0)
+        """Python text, sums without outer parentheses; positive and higher terms first."""
+        ordered = sorted(self.terms, key=lambda term: (term[1] < 0, -len(term[0])))
         text = ""
         for monomial, coefficient in ordered:
             factors = [a.source for a in sorted(monomial, key=_written_first)]
