@@ -1,0 +1,508 @@
+"""The level "correctness": a candidate's results, in Triton's interpreter, against PyTorch's.
+
+The reference runs first, in a child of its own, and makes inputs, weights and expected outputs
+(in float64). The expected outputs are then held in this process, where no candidate can read
+them. The candidate runs in another child with limits of time and memory, and a third compares
+(`compare_task` states the tolerance). This process imports no torch and runs nobody's code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from xesmith.cascade.record import LevelResult
+from xesmith.errors import InputKernelError, UsageError
+from xesmith.ghost.launch import Program, TensorSpec
+from xesmith.spec import Shape
+from xesmith.worker.client import TaskResult, WorkerPool
+
+DEFAULT_SEEDS = (0, 1, 2)
+_REFERENCE_TASK = "xesmith.cascade.interpret_task:reference"
+_CANDIDATE_TASK = "xesmith.cascade.interpret_task:candidate"
+_COMPARE_TASK = "xesmith.cascade.compare_task:compare"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a program is called with. None: as the program itself says.
+
+    `rtol` and `atol` override the derived tolerance; `reduction_length` its bound of n.
+    """
+
+    name: str
+    inits: tuple[Any, ...] | None = None
+    inputs: tuple[TensorSpec, ...] | None = None
+    dtype: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    reduction_length: int | None = None
+
+    @classmethod
+    def of(cls, shape: Shape) -> Case:
+        return cls(shape.label, shape.inits, shape.inputs, shape.dtype, shape.rtol, shape.atol)
+
+    def applied(self, program: Program) -> Program:
+        return replace(program, inits=self.inits, inputs=self.inputs, dtype=self.dtype)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is held to be right: a PyTorch file, or the original kernel for want of one."""
+
+    program: Program
+    kind: Literal["pytorch", "kernel"]
+
+    def __str__(self) -> str:
+        if self.kind == "pytorch":
+            return Path(self.program.path).name
+        return f"the original kernel ({Path(self.program.path).name}): no reference.py was given"
+
+
+def find_reference(kernel: Program, given: Path | None = None) -> Reference:
+    """The file `given`, else reference.py beside the kernel, else the kernel itself.
+
+    Raises:
+        UsageError: `given` cannot be read.
+    """
+    path = given or Path(kernel.path).parent / "reference.py"
+    if given is None and not path.is_file():
+        return Reference(kernel, "kernel")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the reference cannot be read: {error}",
+            where=str(path),
+            remedy="--reference names a Python file with the same Model in plain PyTorch",
+        ) from error
+    return Reference(replace(kernel, source=source, path=str(path)), "pytorch")
+
+
+def interpreter_pool(python: Path, *, parallel: int = 2) -> WorkerPool:
+    """The fork server in which the tasks of this level run."""
+    return WorkerPool(
+        python,
+        "interpret",
+        preload=(
+            "xesmith.cascade.interpret_task",
+            "xesmith.cascade.compare_task",
+        ),
+        parallel=parallel,
+        env={"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """The reference's work for one case. `expected` holds its outputs' raw bytes."""
+
+    folder: Path
+    seeds: dict[int, dict[str, Any]]
+    expected: dict[int, bytes]
+    precision: str
+    why_native: str | None
+    seconds: float
+
+
+class CorrectnessChecker:
+    """Checks candidates; keeps each reference's results until it is closed.
+
+    Args:
+        pool: of `interpreter_pool`.
+        backend: "xpu" or "cuda", what the programs believe to run on.
+        target: Triton's dict of device properties, for programs that ask.
+        timeout_s: for one program in one case with all seeds and configurations.
+        memory_bytes: the same, beyond the preloaded server.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        *,
+        backend: str = "xpu",
+        target: Mapping[str, Any] | None = None,
+        timeout_s: float = 120.0,
+        memory_bytes: int = 4 << 30,
+    ) -> None:
+        self._pool = pool
+        self._backend = backend
+        self._target = dict(target or {})
+        self._timeout_s = timeout_s
+        self._memory_bytes = memory_bytes
+        self._root = Path(tempfile.mkdtemp(prefix="xesmith-correctness-"))
+        self._prepared: dict[str, _Prepared] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def __enter__(self) -> CorrectnessChecker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(
+        self,
+        candidate: Program,
+        reference: Reference,
+        cases: Sequence[Case],
+        seeds: Sequence[int] = DEFAULT_SEEDS,
+        *,
+        baseline: LevelResult | None = None,
+    ) -> LevelResult:
+        """Judges `candidate` in every case, with every seed.
+
+        `baseline`: the result of the kernel that the candidate came from. What the candidate
+        may do that is no error by itself (reads outside a tensor whose values are not used,
+        arithmetic in PyTorch) it may do only where the baseline did.
+
+        Raises:
+            InputKernelError: the reference fails.
+            ToolchainError: the interpreter's worker cannot start.
+        """
+        if not cases or len(set(seeds)) != len(seeds) or not seeds:
+            raise ValueError("cases and distinct seeds are needed")
+        with self._lock:
+            prepared = self._prepare(reference, cases, seeds)
+        folder = Path(tempfile.mkdtemp(dir=self._root, prefix="candidate-"))
+        try:
+            results = self._run_candidate(candidate, cases, seeds, prepared, folder)
+            return self._judge(
+                candidate, reference, cases, seeds, prepared, results, folder, baseline
+            )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def passing(
+        self,
+        baseline: Program,
+        reference: Reference,
+        cases: Sequence[Case],
+        seeds: Sequence[int] = DEFAULT_SEEDS,
+    ) -> list[Case]:
+        """Of `cases`, those in which the baseline itself is right (e.g. an odd shape)."""
+        right: list[Case] = []
+        for case in cases:
+            try:
+                result = self.check(baseline, reference, [case], seeds)
+            except InputKernelError:
+                continue  # the reference itself is not made for this shape
+            if result.status == "passed":
+                right.append(case)
+        return right
+
+    def _prepare(
+        self, reference: Reference, cases: Sequence[Case], seeds: Sequence[int]
+    ) -> list[_Prepared]:
+        keys = [self._key(reference, case, seeds) for case in cases]
+        futures: dict[str, tuple[Path, Future[TaskResult]]] = {}
+        for key, case in zip(keys, cases, strict=True):
+            if key in self._prepared or key in futures:
+                continue
+            folder = Path(tempfile.mkdtemp(dir=self._root, prefix="reference-"))
+            futures[key] = (
+                folder,
+                self._submit(
+                    _REFERENCE_TASK,
+                    {
+                        "program": case.applied(reference.program).to_json(),
+                        "backend": self._backend,
+                        "target": self._target,
+                        "seeds": list(enumerate(seeds)),
+                        "float64": reference.kind == "pytorch",
+                    },
+                    folder,
+                ),
+            )
+        results = self._gather([future for _, future in futures.values()])
+        for (key, (folder, _)), result in zip(futures.items(), results, strict=True):
+            case = cases[keys.index(key)]
+            self._prepared[key] = _read_reference(reference, case, seeds, folder, result)
+        return [self._prepared[key] for key in keys]
+
+    def _key(self, reference: Reference, case: Case, seeds: Sequence[int]) -> str:
+        parts = [case.applied(reference.program).to_json(), reference.kind, list(seeds)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _run_candidate(
+        self,
+        candidate: Program,
+        cases: Sequence[Case],
+        seeds: Sequence[int],
+        prepared: Sequence[_Prepared],
+        folder: Path,
+    ) -> list[TaskResult]:
+        futures = [
+            self._submit(
+                _CANDIDATE_TASK,
+                {
+                    "program": case.applied(candidate).to_json(),
+                    "backend": self._backend,
+                    "target": self._target,
+                    "prepared": str(ready.folder),
+                    "seeds": {
+                        str(seed): {k: trees[k] for k in ("inputs", "state")}
+                        for seed, trees in ready.seeds.items()
+                    },
+                    "order": list(seeds),
+                },
+                folder / str(index),
+            )
+            for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
+        ]
+        return self._gather(futures)
+
+    def _judge(
+        self,
+        candidate: Program,
+        reference: Reference,
+        cases: Sequence[Case],
+        seeds: Sequence[int],
+        prepared: Sequence[_Prepared],
+        results: Sequence[TaskResult],
+        folder: Path,
+        baseline: LevelResult | None,
+    ) -> LevelResult:
+        facts: dict[str, Any] = {
+            "reference": str(reference),
+            "seeds": list(seeds),
+            "cases": [],
+            "not_interpreted": [],
+        }
+        messages: list[str] = []
+        ran: list[tuple[int, Case, dict[str, Any], Future[TaskResult]]] = []
+        for index, (case, ready, result) in enumerate(zip(cases, prepared, results, strict=True)):
+            failure = _program_failure(result, self._timeout_s, self._memory_bytes)
+            if failure is not None and failure.beyond_interpreter:
+                facts["not_interpreted"].append(f"{case}: {failure}")
+            elif failure is not None:
+                messages.append(f"{case}: {failure}")
+            else:
+                future = self._compare(case, ready, result.value, folder / str(index))
+                ran.append((index, case, result.value, future))
+        self._gather([future for *_, future in ran])
+        for index, case, report, future in ran:
+            compared = future.result()
+            if compared.status != "ok":
+                raise RuntimeError(f"the comparison failed: {compared}")
+            ready = prepared[index]
+            record = _case_record(case, ready, report, compared.value, results[index].seconds)
+            facts["cases"].append(record)
+            messages += [f"{case}: {text}" for text in _faults(report, compared.value, reference)]
+            messages += [f"{case}: {text}" for text in _liberties(record, case, baseline)]
+        if reference.kind == "kernel":
+            facts["note"] = f"compared with {reference}"
+        status: Literal["passed", "refused", "not_read"] = "passed"
+        if messages:
+            status = "refused"
+        elif facts["not_interpreted"]:
+            status = "not_read"
+            messages = [f"not checked: {text}" for text in facts["not_interpreted"]]
+        return LevelResult("correctness", status, tuple(messages), facts)
+
+    def _compare(
+        self, case: Case, ready: _Prepared, report: dict[str, Any], outputs: Path
+    ) -> Future[TaskResult]:
+        folder = Path(tempfile.mkdtemp(dir=self._root, prefix="compare-"))
+        used = {run["seed"] for run in report["runs"]}
+        for seed in used:
+            (folder / f"expected-{seed}.bin").write_bytes(ready.expected[seed])
+        future = self._submit(
+            _COMPARE_TASK,
+            {
+                "runs": report["runs"],
+                "outputs": str(outputs),
+                "seeds": {str(seed): ready.seeds[seed] for seed in used},
+                "expected_exact": ready.precision == "float64",
+                "rtol": case.rtol,
+                "atol": case.atol,
+                "reduction_length": case.reduction_length,
+            },
+            folder,
+        )
+        future.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
+        return future
+
+    def _submit(self, task: str, arguments: dict[str, Any], folder: Path) -> Future[TaskResult]:
+        return self._pool.submit(
+            task,
+            arguments,
+            folder=folder,
+            timeout_s=self._timeout_s,
+            memory_bytes=self._memory_bytes,
+        )
+
+    def _gather(self, futures: Sequence[Future[TaskResult]]) -> list[TaskResult]:
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C above all: nothing may go on running
+            for future in futures:
+                self._pool.cancel(future)
+            raise
+
+
+@dataclass(frozen=True)
+class _ProgramFailure:
+    """Why a program gave no outputs."""
+
+    text: str
+    line: int | None = None
+    beyond_interpreter: bool = False
+    run: str = ""
+
+    def __str__(self) -> str:
+        at = f"line {self.line}: " if self.line is not None else ""
+        return f"{at}{self.text}{self.run}"
+
+
+def _program_failure(
+    result: TaskResult, timeout_s: float, memory_bytes: int
+) -> _ProgramFailure | None:
+    if result.status == "ok":
+        failure = result.value["failure"]
+        if failure is None:
+            return None
+        return _ProgramFailure(
+            failure["message"],
+            failure["line"],
+            failure["beyond_interpreter"],
+            _run_text(result.value.get("failed_run") or {}),
+        )
+    if result.status == "timeout":
+        return _ProgramFailure(f"did not end within {timeout_s:g} s in the interpreter")
+    if result.status == "memory":
+        return _ProgramFailure(f"used more than {memory_bytes / (1 << 30):g} GiB of memory")
+    if result.status == "raised" and result.error is not None:
+        return _ProgramFailure(f"{result.error['type']}: {result.error['message']}")
+    ended = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
+    lines = result.stderr_tail.strip().splitlines()
+    last = f": {lines[-1]}" if lines else ""
+    return _ProgramFailure(f"ended its process by {ended}{last}")
+
+
+def _run_text(run: Mapping[str, Any]) -> str:
+    if not run:
+        return ""
+    text = f" (seed {run['seed']}"
+    if run["configuration"]:
+        text += f", configuration {run['configuration']}"
+    return text + (", programs in reverse order)" if run["reverse"] else ")")
+
+
+def _read_reference(
+    reference: Reference, case: Case, seeds: Sequence[int], folder: Path, result: TaskResult
+) -> _Prepared:
+    failure = _program_failure(result, result.seconds, 0)
+    if failure is not None:
+        what = "the kernel itself" if reference.kind == "kernel" else "the reference"
+        at = f":{failure.line}" if failure.line is not None else ""
+        raise InputKernelError(
+            f"{what} fails at {case}: {failure.text}",
+            where=f"{reference.program.path}{at}",
+            remedy="the file must run by itself at this shape; mend it, or the spec",
+        )
+    value = result.value
+    expected: dict[int, bytes] = {}
+    for seed in seeds:
+        path = folder / f"expected-{seed}.bin"
+        expected[seed] = path.read_bytes()
+        path.unlink()  # before any candidate runs
+    return _Prepared(
+        folder=folder,
+        seeds={int(seed): trees for seed, trees in value["seeds"].items()},
+        expected=expected,
+        precision=value["precision"],
+        why_native=value["why_native"],
+        seconds=result.seconds,
+    )
+
+
+def _case_record(
+    case: Case,
+    ready: _Prepared,
+    report: dict[str, Any],
+    compared: list[list[dict[str, Any]]],
+    seconds: float,
+) -> dict[str, Any]:
+    outputs = [output for run in compared for output in run]
+    ratios = [o["error_over_allowed"] for o in outputs if o.get("error_over_allowed") is not None]
+    return {
+        "case": str(case),
+        "launches": report["launches"],
+        "programs": report["programs"],
+        "configurations": report["configurations"],
+        "runs": len(report["runs"]),
+        "weights": report["weights"],
+        "reference_precision": ready.precision,
+        "why_native": ready.why_native,
+        "torch_operators": report["torch_operators"],
+        "outside": [access for run in report["runs"] for access in run["outside"]],
+        "error_over_allowed": max(ratios, default=None),
+        "outputs": compared[0] if compared else [],
+        "notes": report["notes"],
+        "seconds": round(seconds, 3),
+        "reference_seconds": round(ready.seconds, 3),
+    }
+
+
+def _faults(
+    report: dict[str, Any], compared: list[list[dict[str, Any]]], reference: Reference
+) -> list[str]:
+    faults: list[str] = []
+    if not sum(report["launches"].values()):
+        faults.append("no kernel is launched")
+    elif not report["changed_by_kernels"]:
+        faults.append("its kernels do not change the output: it is the same without them")
+    for run, outputs in zip(report["runs"], compared, strict=True):
+        where = _run_text(run)
+        wrong = [o for o in outputs if o["fault"]]
+        for output in wrong:
+            which = f"output {output['output']}" if output["output"] is not None else "outputs"
+            faults.append(f"{which}{where}: {output['fault']}")
+        for index in run["inputs_changed"]:
+            faults.append(f"input {index}{where} was changed")
+        for access in run["outside"]:
+            if access["op"] != "load" or wrong:
+                faults.append(f"{_outside(access)}{where}")
+        for before, behind in run["broken_guards"]:
+            if not any(access["op"] != "load" for access in run["outside"]):
+                faults.append(f"{before + behind} bytes outside a tensor were written{where}")
+    return faults
+
+
+def _outside(access: Mapping[str, Any]) -> str:
+    line = f"line {access['line']}: " if access["line"] is not None else ""
+    return (
+        f"{line}{access['op']} of {access['kernel']} reaches {access['elements']} elements "
+        f"outside its tensor, up to {access['farthest_bytes']} bytes"
+    )
+
+
+def _liberties(record: Mapping[str, Any], case: Case, baseline: LevelResult | None) -> list[str]:
+    """What the candidate does that its baseline did not, in the same case."""
+    if baseline is None:
+        return []
+    before = next((s for s in baseline.facts["cases"] if s["case"] == case.name), None)
+    if before is None:
+        return []
+    texts: list[str] = []
+    loads = [a for a in record["outside"] if a["op"] == "load"]
+    if loads and not before["outside"]:
+        texts.append(_outside(loads[0]))
+    added = sorted(set(record["torch_operators"]) - set(before["torch_operators"]))
+    if added:
+        texts.append(f"computes with PyTorch what was a kernel's work: {', '.join(added)}")
+    return texts

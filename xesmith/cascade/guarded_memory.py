@@ -1,0 +1,163 @@
+"""Memory in which a kernel's faults show: poisoned, and between two guard bands.
+
+What `torch.empty` gives is filled with a pattern (NaN in every float type), so an element that
+no kernel writes is seen. Before and behind each buffer lies a band of the same pattern: a read
+there brings NaN, a write there is found by `broken_guards`, and neither ends the process.
+Runs in worker processes.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from xesmith.cascade.tensor_files import span
+
+#: all bits set: NaN in float16, bfloat16, float32, float64 and both float8 types
+POISON = 0xFF
+SMALLEST_BAND_BYTES = 256 << 10
+LARGEST_BAND_BYTES = 8 << 20
+_ALIGNMENT_BYTES = 4096
+
+#: operators that give fresh memory which the program then fills; decides what is guarded
+_UNFILLED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
+_FILLED = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
+    | {"full", "full_like", "new_full", "clone"}
+)
+#: operators that only make, view, fill or copy memory: no arithmetic of a model
+_MOVES = (
+    _UNFILLED
+    | _FILLED
+    | frozenset(
+        {"view", "_unsafe_view", "reshape", "as_strided", "t", "transpose", "permute", "detach"}
+        | {"expand", "squeeze", "unsqueeze", "select", "slice", "alias", "unbind", "split"}
+        | {"chunk", "copy_", "fill_", "zero_", "_to_copy", "lift_fresh", "unfold", "narrow"}
+        | {"set_", "resize_", "contiguous", "view_as", "_reshape_alias", "arange", "is_same_size"}
+    )
+)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One allocation. `start` and `end` are addresses of what the program may touch."""
+
+    whole: torch.Tensor  # uint8, with both bands
+    start: int
+    end: int
+
+    @property
+    def band_start(self) -> int:
+        return self.whole.data_ptr()
+
+    @property
+    def band_end(self) -> int:
+        return self.whole.data_ptr() + self.whole.numel()
+
+
+class GuardedMemory:
+    """The buffers of one run.
+
+    Args:
+        integer_poison: a byte; integers have no NaN, so runs use different ones.
+    """
+
+    def __init__(self, integer_poison: int = 0xA5) -> None:
+        self._integer_poison = integer_poison
+        self._buffers: dict[int, Buffer] = {}  # by address of the first usable byte
+        self._starts: list[int] = []
+
+    def empty(self, like: torch.Tensor) -> torch.Tensor:
+        """Poisoned memory of the shape, strides and type of `like`."""
+        elements = span(like)
+        if elements == 0:
+            return like
+        size = elements * like.element_size()
+        band = min(max(size, SMALLEST_BAND_BYTES), LARGEST_BAND_BYTES)
+        band = -(-band // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        whole = torch.full((size + 2 * band + _ALIGNMENT_BYTES,), POISON, dtype=torch.uint8)
+        first = band + -(whole.data_ptr() + band) % _ALIGNMENT_BYTES
+        inside = whole[first : first + size]
+        if not (like.is_floating_point() or like.is_complex()):
+            inside.fill_(
+                self._integer_poison & 1 if like.dtype is torch.bool else self._integer_poison
+            )
+        buffer = Buffer(whole, inside.data_ptr(), inside.data_ptr() + size)
+        self._buffers[buffer.start] = buffer
+        bisect.insort(self._starts, buffer.start)
+        typed = inside.view(like.dtype)
+        return typed.as_strided(like.shape, like.stride(), typed.storage_offset())
+
+    def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of `tensor`, strides and all, in guarded memory."""
+        if tensor.numel() == 0:
+            return tensor
+        moved = self.empty(tensor)
+        # Element by element of storage, so that overlapping strides (expand) survive.
+        flat = (span(tensor),)
+        moved.as_strided(flat, (1,), moved.storage_offset()).copy_(
+            tensor.as_strided(flat, (1,), tensor.storage_offset())
+        )
+        return moved
+
+    def buffer_near(self, address: int) -> Buffer | None:
+        """The buffer in which, or in whose bands, `address` lies."""
+        index = bisect.bisect_right(self._starts, address)
+        for start in self._starts[max(0, index - 1) : index + 1]:
+            buffer = self._buffers[start]
+            if buffer.band_start <= address < buffer.band_end:
+                return buffer
+        return None
+
+    def broken_guards(self) -> list[tuple[int, int]]:
+        """(bytes changed before, bytes changed behind) of each buffer that was overrun."""
+        broken: list[tuple[int, int]] = []
+        for buffer in self._buffers.values():
+            first = buffer.start - buffer.band_start
+            last = buffer.end - buffer.band_start
+            before = int((buffer.whole[:first] != POISON).count_nonzero())
+            behind = int((buffer.whole[last:] != POISON).count_nonzero())
+            if before or behind:
+                broken.append((before, behind))
+        return broken
+
+
+class WatchedTorch(TorchDispatchMode):
+    """Puts the program's own allocations into guarded memory and counts its arithmetic.
+
+    `operators` counts the operators that compute; what a kernel is for should not be there.
+    """
+
+    def __init__(self, memory: GuardedMemory) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._memory = memory
+        self.operators: dict[str, int] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operation imports torch._dynamo: 2 s
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name: str = func.overloadpacket.__name__
+        if name not in _MOVES:
+            self.operators[name] = self.operators.get(name, 0) + 1
+        if not isinstance(result, torch.Tensor) or result.device.type != "cpu":
+            return result
+        if name in _UNFILLED:
+            return self._memory.empty(result)
+        if name in _FILLED:
+            return self._memory.adopt(result)
+        return result

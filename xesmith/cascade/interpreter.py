@@ -1,0 +1,306 @@
+"""Triton's interpreter, watched: launches counted, addresses checked, configurations chosen.
+
+Replaces, for the life of a (disposable) process:
+- `GridExecutor.__call__`: launches are counted, may be left out, and may run their programs
+  in reverse order, which shows whether programs depend on each other;
+- the builder's memory operations: an address in a guard band is a fault with a source line;
+- `Autotuner.run`: no benchmark, since that runs every configuration on the same buffers; the
+  configuration asked for is launched, as a call after tuning would;
+- bfloat16 arithmetic and rounding, which the interpreter does on the bits as integers.
+
+Runs in worker processes started with TRITON_INTERPRET=1.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch.utils import _python_dispatch
+
+from xesmith.cascade.guarded_memory import GuardedMemory
+from xesmith.ghost.driver import GhostDriver, Limits, Target
+
+# Triton has no type stubs, and what is used of it and of PyTorch here is internal.
+triton: Any = importlib.import_module("triton")
+tl: Any = importlib.import_module("triton.language")
+triton_interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+_disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
+_disable_dispatch_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass
+class OutsideAccess:
+    """Addresses of one source line that fell into a guard band. Distances in bytes."""
+
+    kernel: str
+    op: str  # "load", "store", "atomic"
+    line: int | None
+    elements: int = 0
+    farthest_bytes: int = 0  # beyond the tensor's end, or before its start
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self).copy()
+
+
+@dataclass
+class Watch:
+    """What the interpreter is to do next, and what it saw since `begin`."""
+
+    source_path: str
+    memory: GuardedMemory = field(default_factory=GuardedMemory)
+    configuration: int = 0
+    reverse: bool = False
+    leave_out: bool = False
+    configurations: int = 1  # the most that any autotuned kernel has
+    launches: dict[str, int] = field(default_factory=dict[str, int])
+    programs: int = 0
+    outside: dict[tuple[str, str, int | None], OutsideAccess] = field(
+        default_factory=dict[tuple[str, str, "int | None"], OutsideAccess]
+    )
+    kernel: str = ""
+
+    def begin(self, memory: GuardedMemory, configuration: int) -> None:
+        self.memory = memory
+        self.configuration = configuration
+        self.reverse = self.leave_out = False
+        self.launches = {}
+        self.programs = 0
+        self.outside = {}
+
+
+def install(watch: Watch, backend: str, target: dict[str, Any] | None) -> None:
+    """Makes `watch` see all that the interpreter does from now on.
+
+    Args:
+        backend: "xpu" or "cuda", what `get_current_target` answers.
+        target: Triton's dict of device properties, for programs that ask.
+    """
+    triton.runtime.driver.set_active(_driver(backend, target or {}))
+    triton.runtime.autotuner.Autotuner.run = _autotuner_run(watch)
+    executor = triton_interpreter.GridExecutor
+    executor.__call__ = _executor_call(watch, executor.__call__)
+    builder: Any = triton_interpreter.interpreter_builder
+    _replace_grid_index(builder, watch)
+    _watch_memory(builder, watch)
+    _mend_bfloat16(builder)
+
+
+def _driver(backend: str, properties: dict[str, Any]) -> GhostDriver:
+    def no_benchmark(*_: Any, **__: Any) -> Sequence[float]:
+        raise RuntimeError("nothing is timed in the interpreter")
+
+    def no_launcher(*_: Any) -> Callable[..., None]:
+        raise RuntimeError("a compiled kernel cannot be launched in the interpreter")
+
+    arch = properties if backend == "xpu" else 90
+    return GhostDriver(Target(backend, arch, 32, Limits(None, None)), no_launcher, no_benchmark)
+
+
+def _autotuner_run(watch: Watch) -> Callable[..., Any]:
+    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        configs = tuner.configs
+        if len(configs) > 1:
+            configs = list(tuner.prune_configs(kwargs))
+        if not configs:
+            raise ValueError("every configuration of @triton.autotune was pruned")
+        watch.configurations = max(watch.configurations, len(configs))
+        config = configs[min(watch.configuration, len(configs) - 1)]
+        twice = kwargs.keys() & config.kwargs.keys()
+        if twice:
+            raise ValueError(
+                f"Conflicting meta-parameters: {', '.join(sorted(twice))}."
+                " Make sure that you don't re-define auto-tuned symbols."
+            )
+        tuner.best_config = config
+        # As a call after tuning: only the configuration's own hook runs. reset_to_zero and
+        # restore_value act while benchmarking, so a result that needs them is wrong later.
+        if config.pre_hook is not None:
+            config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+        result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+        tuner.nargs = None
+        return result
+
+    return run
+
+
+def _executor_call(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("warmup"):
+            return original(executor, *args, **kwargs)
+        name: str = executor.fn.__name__
+        watch.launches[name] = watch.launches.get(name, 0) + 1
+        if watch.leave_out:
+            return None
+        outer, watch.kernel = watch.kernel, name
+        try:
+            # The interpreter's own torch calls are neither the program's nor on a device.
+            with _disable_torch_function(), _disable_dispatch_modes():
+                return original(executor, *args, **kwargs)
+        finally:
+            watch.kernel = outer
+
+    return call
+
+
+def _replace_grid_index(builder: Any, watch: Watch) -> None:
+    original = builder.set_grid_idx
+
+    def set_grid_idx(x: int, y: int, z: int) -> None:
+        watch.programs += 1
+        if watch.reverse:
+            nx, ny, nz = builder.grid_dim
+            x, y, z = nx - 1 - x, ny - 1 - y, nz - 1 - z
+        original(x, y, z)
+
+    builder.set_grid_idx = set_grid_idx
+
+
+def _watch_memory(builder: Any, watch: Watch) -> None:
+    def wrap(name: str, op: str, pointer_index: int, mask_index: int | None) -> None:
+        original = getattr(builder, name)
+
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            mask = None if mask_index is None else args[mask_index].data
+            _check(watch, op, args[pointer_index], mask)
+            return original(*args, **kwargs)
+
+        setattr(builder, name, checked)
+
+    wrap("create_masked_load", "load", 0, 1)
+    wrap("create_masked_store", "store", 0, 2)
+    wrap("create_atomic_rmw", "atomic", 1, 3)
+    wrap("create_atomic_cas", "atomic", 0, None)
+
+
+def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
+    addresses = pointers.data
+    if mask is not None and not mask.all():
+        addresses = addresses[np.broadcast_to(mask, addresses.shape)]
+    if addresses.size == 0:
+        return
+    size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+    low, high = int(addresses.min()), int(addresses.max()) + size
+    buffer = watch.memory.buffer_near(low)
+    if buffer is not None and buffer.start <= low and high <= buffer.end:
+        return
+    seen = 0
+    farthest = 0
+    # Several tensors at once (pointers read from memory) take the slow way.
+    distinct: list[int] = cast(Any, np.unique(addresses)).tolist()
+    for address in distinct:
+        buffer = watch.memory.buffer_near(address)
+        if buffer is None or (buffer.start <= address and address + size <= buffer.end):
+            continue
+        seen += 1
+        farthest = max(farthest, buffer.start - address, address + size - buffer.end)
+    if not seen:
+        return
+    key = (watch.kernel, op, _line(watch.source_path))
+    access = watch.outside.setdefault(key, OutsideAccess(*key))
+    access.elements += seen
+    access.farthest_bytes = max(access.farthest_bytes, farthest)
+
+
+def _line(path: str) -> int | None:
+    """The line of the program that the interpreter is at."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if frame.f_code.co_filename == path:
+            return frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def _widen(handle: Any) -> Any:
+    """A bfloat16 handle's values as float32."""
+    data = handle.data.astype(np.uint32) << np.uint32(16)
+    return data.view(np.float32)
+
+
+def _narrow(values: Any) -> Any:
+    """float32 values as bfloat16 bits, rounded to nearest even; a NaN stays one."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    rounded = (bits + ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)) >> np.uint32(16)
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def _is_bf16(value: Any) -> bool:
+    if not isinstance(value, triton_interpreter.TensorHandle):
+        return False
+    dtype: Any = value.dtype
+    return getattr(dtype, "scalar", dtype) == tl.bfloat16
+
+
+def _mend_bfloat16(builder: Any) -> None:
+    handle: Any = triton_interpreter.TensorHandle
+
+    def wide(value: Any) -> Any:
+        return handle(_widen(value), tl.float32) if _is_bf16(value) else value
+
+    def wrap(name: str) -> None:
+        original = getattr(builder, name)
+
+        def through_float32(*args: Any) -> Any:
+            if not any(_is_bf16(a) for a in args):
+                return original(*args)
+            result = original(*(wide(a) for a in args))
+            if result.data.dtype == np.float32:
+                return handle(_narrow(result.data), tl.bfloat16)
+            return result  # of a comparison
+
+        setattr(builder, name, through_float32)
+
+    for name in ("binary_op", "unary_op", "create_fma", "create_rsqrt", "create_erf"):
+        wrap(name)
+
+    ternary = builder.ternary_op
+
+    def ternary_op(first: Any, second: Any, third: Any, op: Any) -> Any:
+        if op is np.where:  # moves bits
+            return ternary(first, second, third, op)
+        if not any(_is_bf16(a) for a in (first, second, third)):
+            return ternary(first, second, third, op)
+        result = ternary(wide(first), wide(second), wide(third), op)
+        return handle(_narrow(result.data), tl.bfloat16)
+
+    builder.ternary_op = ternary_op
+
+    dot = builder.create_dot
+
+    def create_dot(a: Any, b: Any, d: Any, *rest: Any) -> Any:
+        if not _is_bf16(d):
+            return dot(wide(a), wide(b), d, *rest)
+        result = dot(wide(a), wide(b), wide(d), *rest)
+        return handle(_narrow(result.data), tl.bfloat16)
+
+    builder.create_dot = create_dot
+
+    cast = builder.cast_impl
+
+    def cast_impl(source: Any, destination: Any) -> Any:
+        to_bf16 = destination.scalar == tl.bfloat16
+        if _is_bf16(source):
+            return source if to_bf16 else cast(wide(source), destination)
+        if to_bf16:
+            return handle(_narrow(source.data.astype(np.float32)), tl.bfloat16)
+        return cast(source, destination)
+
+    builder.cast_impl = cast_impl
+
+    fp_to_fp = builder.create_fp_to_fp
+
+    def create_fp_to_fp(source: Any, destination: Any, rounding: Any) -> Any:
+        if source.dtype.scalar == tl.float32 and destination.scalar == tl.bfloat16:
+            return cast_impl(source, destination)
+        return fp_to_fp(source, destination, rounding)
+
+    builder.create_fp_to_fp = create_fp_to_fp

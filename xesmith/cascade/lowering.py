@@ -1,0 +1,136 @@
+"""The level "lowering": what the compiler made of a candidate, held against its stage's promise.
+
+A candidate may leave some shapes alone (its guards do not hold there): those lower to the same
+code as before and are called unchanged. At every other shape all promises must hold, and at
+least one shape must change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.record import LevelResult
+from xesmith.contracts import Outcome, ProgramEvidence, check_all
+from xesmith.evidence.record import Evidence
+
+#: findings that refuse a candidate by themselves: the code would be wrong on the device
+_FATAL_FINDINGS = ("2d-op-illegal",)
+
+Examinations = Mapping[str, Examination]
+
+
+def lowered_hash(examinations: Examinations) -> str:
+    """One text that is equal for two programs when the compiler made the same code of both."""
+    return " ".join(
+        f"{shape}:{','.join(_hashes(item.evidence))}" for shape, item in examinations.items()
+    )
+
+
+def unchanged_shapes(before: Examinations, after: Examinations) -> tuple[str, ...]:
+    """Names of the shapes at which both lower to the same code, launch by launch."""
+    return tuple(
+        name
+        for name, item in after.items()
+        if name in before and _hashes(item.evidence) == _hashes(before[name].evidence)
+    )
+
+
+def judge_lowering(
+    before: Examinations, after: Examinations, promises: Sequence[str]
+) -> LevelResult:
+    """Whether the candidate lowers at every shape, legally, and keeps the promises.
+
+    "not_read" when a level that a promise or the device needs could not be read here.
+    """
+    messages: list[str] = []
+    facts: dict[str, Any] = {"promises": {}, "unchanged": [], "not_read": {}}
+    for name, item in after.items():
+        messages += [f"{name}: {text}" for text in _failures(item)]
+        messages += [
+            f"{name}: line {finding.line}: {finding.message}"
+            for finding in item.findings
+            if finding.kind in _FATAL_FINDINGS
+        ]
+    if messages:
+        return LevelResult("lowering", "refused", tuple(messages), facts)
+
+    unchanged = unchanged_shapes(before, after)
+    facts["unchanged"] = list(unchanged)
+    if len(unchanged) == len(after):
+        text = "the compiler makes the same code of it as before: nothing changed"
+        return LevelResult("lowering", "refused", (text,), facts)
+
+    status: Literal["passed", "refused", "not_read"] = "passed"
+    for name, item in after.items():
+        if name in unchanged:
+            continue
+        outcomes = check_all(
+            promises, _program(before[name].evidence), _program(item.evidence)
+        )
+        facts["promises"][name] = [outcome.to_json() for outcome in outcomes]
+        messages += [f"{name}: {text}" for text in _unmet(outcomes)]
+        if any(outcome.status == "broken" for outcome in outcomes):
+            status = "refused"
+        elif status == "passed" and not all(outcomes):
+            status = "not_read"
+        facts["not_read"].update(_not_read(item.evidence))
+    if status == "refused":
+        messages += _explanations(after)
+    return LevelResult("lowering", status, tuple(messages), facts)
+
+
+def _program(evidence: Sequence[Evidence]) -> ProgramEvidence:
+    return ProgramEvidence.of(evidence)
+
+
+def _hashes(evidence: Sequence[Evidence]) -> list[str]:
+    # A launch that was not compiled has no code that could be the same.
+    return [
+        f"{item.derived.lowered_hash}@{item.launch['grid']}"
+        if item.derived and item.derived.lowered_hash
+        else f"?{i}"
+        for i, item in enumerate(evidence)
+    ]
+
+
+def _failures(item: Examination) -> list[str]:
+    texts: list[str] = []
+    if item.failure is not None:
+        at = f"line {item.failure.line}: " if item.failure.line else ""
+        texts.append(f"{at}{item.failure.message}")
+    for evidence in item.evidence:
+        if evidence.failure is not None:
+            at = f"line {evidence.failure['line']}: " if evidence.failure["line"] else ""
+            texts.append(f"{at}'{evidence.kernel}': {evidence.failure['message']}")
+    if not item.evidence and not texts:
+        texts.append("no kernel is launched")
+    return list(dict.fromkeys(texts))
+
+
+def _unmet(outcomes: Sequence[Outcome]) -> list[str]:
+    return [
+        f"promise {'broken' if outcome.status == 'broken' else 'not read'}: {outcome.text}"
+        for outcome in outcomes
+        if not outcome
+    ]
+
+
+def _explanations(after: Examinations) -> list[str]:
+    """What the compiler did, by line, for whoever proposes next."""
+    texts = [
+        f"line {finding.line}: {finding.message}: {finding.reason}"
+        for item in after.values()
+        for finding in item.findings
+        if finding.reason and finding.severity != "note" and finding.line is not None
+    ]
+    return list(dict.fromkeys(texts))
+
+
+def _not_read(evidence: Sequence[Evidence]) -> dict[str, str]:
+    return {
+        f"{item.kernel}.{level}": reason
+        for item in evidence
+        for level, reason in item.not_read.items()
+    }
