@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from xesmith.evidence.unreadable import UnreadableLevelError
 
-Parameter = "int | bool | str | Encoding | list[Parameter] | dict[str, Parameter]"
-
 _TOKEN = re.compile(r"\s*(#[A-Za-z_][\w.]*|-?\d+|[A-Za-z_][\w.]*|\"[^\"]*\"|[<>{}\[\](),=:])")
 _MAX_DEPTH = 32
 _INTEL_DIALECTS = frozenset({"triton_intel_gpu", "ttig"})
@@ -83,7 +81,7 @@ def parse_encoding(text: str) -> Encoding:
     try:
         encoding = parser.encoding(0)
         complete = parser.at_end
-    except _UnknownForm:
+    except _UnknownFormError:
         complete, encoding = False, None
     if complete and encoding is not None:
         return Encoding(encoding.dialect, encoding.kind, text, encoding.parameters)
@@ -91,7 +89,7 @@ def parse_encoding(text: str) -> Encoding:
     return Encoding(dialect, kind or dialect, text)
 
 
-class _UnknownForm(Exception):
+class _UnknownFormError(Exception):
     pass
 
 
@@ -111,13 +109,13 @@ class _Parser:
     def _take(self, expected: str | None = None) -> str:
         token = self._peek()
         if not token or (expected is not None and token != expected):
-            raise _UnknownForm
+            raise _UnknownFormError
         self._at += 1
         return token
 
     def encoding(self, depth: int) -> Encoding:
         if depth > _MAX_DEPTH:
-            raise _UnknownForm
+            raise _UnknownFormError
         first = self._at
         dialect, _, kind = self._take()[1:].partition(".")
         parameters: dict[str, object] = {}
@@ -142,7 +140,7 @@ class _Parser:
 
     def _value(self, depth: int) -> object:
         if depth > _MAX_DEPTH:
-            raise _UnknownForm
+            raise _UnknownFormError
         token = self._peek()
         if token.startswith("#"):
             return self.encoding(depth)
@@ -163,7 +161,7 @@ class _Parser:
         if token in ("true", "false"):
             return token == "true"
         if token in "<>{}[](),=:":
-            raise _UnknownForm
+            raise _UnknownFormError
         return token.strip('"')
 
 

@@ -491,9 +491,10 @@ def _innermost(spans: Sequence[_Span], length: int) -> list[int | None]:
 
 
 def _main_loop(loops: Sequence[NativeLoop]) -> int | None:
-    """Most dpas; without any, the innermost with most instructions; the first of equals.
+    """Most dpas of its own; without any, the innermost with most instructions.
 
-    Of nested loops that hold the same dpas the inner one is meant.
+    Of equals the one with more instructions: compilers version loops (with and without
+    masks), and native code does not tell which version a launch takes.
     """
     if not loops:
         return None
@@ -503,6 +504,6 @@ def _main_loop(loops: Sequence[NativeLoop]) -> int | None:
             loop.index: loop.dpas - sum(child.dpas for child in loops if child.parent == loop.index)
             for loop in loops
         }
-        return max(loops, key=lambda loop: (inner_dpas[loop.index], -loop.index)).index
+        return max(loops, key=lambda loop: (inner_dpas[loop.index], loop.instructions)).index
     innermost = [loop for loop in loops if loop.index not in outer]
-    return max(innermost, key=lambda loop: (loop.instructions, -loop.index)).index
+    return max(innermost, key=lambda loop: loop.instructions).index

@@ -34,11 +34,31 @@ class Dot(Fact):
     acc_type: str
     input_precision: str  # "tf32", "ieee", "bf16x3", ...
     loop: int | None  # index into `loops`
-    on_dpas: bool | None = None  # ttgir only: the result has a DPAS encoding
+    batch: int = 1  # dots of this shape that one operation makes
+    #: False: behind a condition that the captured values never fulfil
+    reached: bool = True
+    encoding: str | None = None  # ttgir: the result's layout in short, "dpas", "blocked"
+    on_dpas: bool | None = None  # ttgir for Intel only: the result has a DPAS encoding
     why_not_dpas: str | None = None  # ttgir only
 
 
 AccessKind = Literal["pointer", "block_pointer", "descriptor"]
+
+
+class Surface(Fact):
+    """The memory that a block pointer or descriptor states, in elements.
+
+    Expressions are in argument names; values are with the captured arguments. None: not an
+    expression of arguments, or not the same in every program.
+    """
+
+    shape: tuple[str | None, ...]
+    strides: tuple[str | None, ...]
+    shape_values: tuple[int | None, ...]
+    stride_values: tuple[int | None, ...]
+    order: tuple[int, ...]  # dimensions from the fastest; () for descriptors
+    base_alignment_bytes: int | None  # of the argument; None where the base is moved from it
+    base_moved: bool = False  # the base is the argument plus an offset
 
 
 class Access(Fact):
@@ -53,10 +73,14 @@ class Access(Fact):
     masked: bool
     mask_always_true: bool | None = None  # None: not known from the IR alone
     loop: int | None
+    reached: bool = True  # False: behind a condition that the captured values never fulfil
     argument: str | None = None  # the pointer argument it goes back to, "arg0" or its name
     encoding: str | None = None  # ttgir
     block_io: str | None = None  # ttgir: "row_major" | "column_major"; the intent
     why_not_block_io: str | None = None  # ttgir: from the IR
+    #: ttgir: block_io is there, but the IR says why native code may have no 2D block for it
+    block_io_doubt: str | None = None
+    surface: Surface | None = None  # of block pointers and descriptors
     #: contiguous elements per thread along the fastest dimension that the compiler proved
     contiguity: int | None = None
     bytes_per_access: int | None = None  # widest single access per lane
@@ -66,8 +90,10 @@ class Loop(Fact):
     index: int
     site: Site
     parent: int | None
-    trip_count: int | None  # None: not constant
+    trip_count: int | None  # with the captured arguments; None: not the same everywhere
     trip_expression: str | None = None  # symbolic in arguments
+    reached: bool = True  # False: behind a condition that the captured values never fulfil
+    trip_mean: float | None = None  # over all programs of the captured grid
 
 
 class IrCounts(Fact):
@@ -103,7 +129,10 @@ class LayoutConversion(Fact):
     shape: tuple[int, ...]
     element_bits: int
     loop: int | None
-    slm_bytes: int  # bytes through shared local memory; 0 where it is a register move
+    #: bytes through shared local memory; 0 where it is a register move; None: not known
+    slm_bytes: int | None
+    reached: bool = True  # False: behind a condition that the captured values never fulfil
+    op: str = "ttg.convert_layout"  # or "ttg.local_alloc": operands staged in shared memory
 
 
 class Dpas(Fact):

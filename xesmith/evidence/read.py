@@ -1,0 +1,189 @@
+"""From a lowering's files to one Evidence record, and the schema of that record."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xesmith.evidence.native import read_native
+from xesmith.evidence.record import Evidence, Native, Ttgir
+from xesmith.evidence.spirv import read_spirv
+from xesmith.evidence.ttgir import read_ttgir
+from xesmith.evidence.ttir import read_ttir
+from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.lowering.record import Lowering
+
+_T = TypeVar("_T")
+
+_DEBUG_OPCODES = frozenset(
+    {
+        "OpLine", "OpNoLine", "OpString", "OpSource", "OpSourceExtension", "OpName",
+        "OpMemberName", "OpModuleProcessed",
+    }
+)  # fmt: skip
+_ID = re.compile(r"%\w+")
+
+
+def read(lowering: Lowering) -> Evidence:
+    """Reads every level that is there; `not_read` names each other one with the reason.
+
+    A level that is there but malformed counts as not read: nothing is guessed.
+    """
+    missing: dict[str, str] = {}
+
+    def level(name: str, files: tuple[str, ...], reader: Callable[[list[str]], _T]) -> _T | None:
+        absent = next((file for file in files if file not in lowering.levels), None)
+        if absent is not None:
+            missing[name] = _why_absent(lowering, name, absent)
+            return None
+        try:
+            return reader([Path(lowering.levels[file]).read_text("utf-8") for file in files])
+        except (OSError, UnicodeDecodeError) as error:
+            missing[name] = f"the file of level {name} can't be read: {error}"
+        except UnreadableLevelError as error:
+            missing[name] = error.what
+        return None
+
+    launch = lowering.launch
+    shared = lowering.metadata.get("shared")
+    shared_bytes = shared if isinstance(shared, int) else 0
+    ttir = level("ttir", ("ttir_generic",), lambda t: read_ttir(t[0], launch))
+    ttgir = level(
+        "ttgir", ("ttgir_generic",), lambda t: read_ttgir(t[0], launch, lowering.metadata)
+    )
+    spirv = level("spirv", ("spirv_text",), lambda t: read_spirv(t[0]))
+    native = level(
+        "native",
+        ("ze_info", "asm"),
+        lambda t: read_native(
+            t[0],
+            t[1],
+            kernel=_native_name(lowering),
+            shared_bytes=shared_bytes,
+            source_file=launch.file,
+        ),
+    )
+    if native is not None and ttgir is not None:
+        native = _with_arguments(native, ttgir)
+    if "ptx" in lowering.levels:
+        missing["ptx"] = "no reader for ptx"
+    return Evidence(
+        kernel=launch.kernel,
+        device=lowering.device,
+        compiler=lowering.compiler,
+        native_compiler=lowering.native_compiler,
+        launch=launch.to_json(),
+        ttir=ttir,
+        ttgir=ttgir,
+        spirv=spirv,
+        native=native,
+        not_read={**lowering.not_read, **missing},
+        notes=lowering.notes,
+        suppress=lowering.suppress,
+        failure=lowering.to_json()["failure"],
+    )
+
+
+def _why_absent(lowering: Lowering, level: str, file: str) -> str:
+    if (reason := lowering.not_read.get(file) or lowering.not_read.get(level)) is not None:
+        return reason
+    if lowering.failure is not None:
+        return f"lowering failed at {lowering.failure.level}: {lowering.failure.message}"
+    if "ptx" in lowering.levels:
+        return "this compiler lowers to PTX"
+    return f"the lowering has no file of {file}"
+
+
+def _native_name(lowering: Lowering) -> str | None:
+    name = lowering.metadata.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _with_arguments(native: Native, ttgir: Ttgir) -> Native:
+    """Names the pointer argument of each 2D message, where its source line has only one."""
+    arguments: dict[tuple[str, int], set[str | None]] = {}
+    for access in ttgir.accesses:
+        if access.kind != "pointer" and access.site.line is not None:
+            arguments.setdefault((access.op, access.site.line), set()).add(access.argument)
+
+    def named(op: str, line: int | None) -> str | None:
+        found = arguments.get((op, line or 0), set())
+        return next(iter(found)) if len(found) == 1 else None
+
+    sends = tuple(
+        send.model_copy(update={"argument": named(send.op, send.site.line)})
+        for send in native.sends_2d
+    )
+    return native.model_copy(update={"sends_2d": sends})
+
+
+def lowered_content(lowering: Lowering) -> bytes | None:
+    """The code that was made of a launch, without debug information, with native options.
+
+    SPIR-V text with its ids renumbered, or PTX without line directives: two sources that
+    differ in names, comments or line numbers alone give the same bytes. None where neither
+    level was made.
+    """
+    if "spirv_text" in lowering.levels:
+        code = _bare_spirv(Path(lowering.levels["spirv_text"]).read_text("utf-8"))
+    elif "ptx" in lowering.levels:
+        code = _bare_ptx(Path(lowering.levels["ptx"]).read_text("utf-8"))
+    else:
+        return None
+    flags = lowering.metadata.get("build_flags") or ""
+    shared = lowering.metadata.get("shared") or 0
+    warps = lowering.metadata.get("num_warps") or 0
+    head = f"{lowering.device}\n{flags}\nshared={shared} warps={warps}\n"
+    return (head + code).encode()
+
+
+def lowered_hash(lowering: Lowering) -> str | None:
+    """SHA-256 of `lowered_content`: the same hash means that nothing changed."""
+    content = lowered_content(lowering)
+    return None if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _bare_spirv(text: str) -> str:
+    debug_sets: set[str] = set()
+    kept: list[str] = []
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line or line[0] == ";":
+            continue
+        result, _, rest = line.rpartition(" = ") if line[0] == "%" else ("", "", line)
+        tokens = rest.split(None, 3)
+        opcode = tokens[0]
+        if opcode in _DEBUG_OPCODES:
+            continue
+        if opcode == "OpExtInstImport" and "DebugInfo" in rest:
+            debug_sets.add(result)
+            continue
+        if opcode == "OpExtInst" and len(tokens) > 2 and tokens[2] in debug_sets:
+            continue
+        kept.append(line)
+    numbers: dict[str, str] = {}
+    return _ID.sub(lambda m: numbers.setdefault(m.group(), f"%{len(numbers)}"), "\n".join(kept))
+
+
+def _bare_ptx(text: str) -> str:
+    kept: list[str] = []
+    for raw in text.splitlines():
+        line = raw.partition("//")[0].strip()
+        if line.startswith(".section"):
+            break  # DWARF follows to the end
+        if line and not line.startswith((".loc", ".file", "$L__tmp", "$L__func")):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of an Evidence record, as docs/schema/evidence.schema.json has it."""
+    body = Evidence.model_json_schema(mode="serialization")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://xesmith.dev/schema/evidence.schema.json",
+        **body,
+    }
