@@ -85,6 +85,11 @@ def native_fault(tools: NativeTools) -> str | None:
     return _fault(tools.ocloc, (tools.spirv_dis, tools.spirv_val, tools.iga64), device)
 
 
+def forget() -> None:
+    """Lets the next question about native tools be asked again in this process."""
+    _fault.cache_clear()
+
+
 def broken_native(tools: NativeTools, reason: str) -> ToolchainError:
     if tools.source == "cache":
         return layout.broken(Path(tools.ocloc[-1]), f"the installed tools are broken: {reason}")

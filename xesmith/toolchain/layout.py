@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -135,8 +136,9 @@ def publish(root: Path, name: str, folder: Path) -> None:
 def sweep(root: Path, name: str) -> None:
     """Removes the folders of `name` that its link does not point at. Call it locked."""
     current = installed(root, name)
-    for folder in root.glob(f"{name}.*T*.*"):
-        if folder != current and folder.is_dir() and not folder.is_symlink():
+    built = re.compile(rf"{re.escape(name)}\.\d{{8}}T\d{{6}}\.\w+")
+    for folder in list(root.iterdir()):
+        if built.fullmatch(folder.name) and folder.resolve() != current:
             shutil.rmtree(folder, ignore_errors=True)
 
 
