@@ -37,6 +37,7 @@ FACTS: dict[str, tuple[type, str]] = {
     "boost_clock_hz": (float, "highest clock"),
     "fp16_dpas_flop_per_clock_per_xve": (int, "dense fp16 matrix FLOP per clock and XVE"),
     "fp32_flop_per_clock_per_xve": (int, "fp32 vector FLOP per clock and XVE, FMA counted as 2"),
+    "fp64_flop_per_clock_per_xve": (int, "float64 vector FLOP per clock and XVE"),
     "memory_bytes_per_second": (float, "peak DRAM bandwidth"),
     "memory_bytes": (int, "DRAM size"),
     "l2_bytes": (int, "last-level cache of the GPU"),

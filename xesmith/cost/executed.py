@@ -1,0 +1,195 @@
+"""How often each native instruction runs: static counts times the trip counts of their loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpleeval  # pyright: ignore[reportMissingTypeStubs]
+
+from xesmith.evidence.record import Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
+
+_COUNTS = (
+    "instructions",
+    "dpas",
+    "loads_2d",
+    "stores_2d",
+    "prefetches_2d",
+    "global_loads",
+    "global_stores",
+    "slm_messages",
+    "scratch_messages",
+    "f64_instructions",
+)
+
+
+class UnknownTripsError(Exception):
+    """A loop whose trip count the evidence does not give; the text names it."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What one hardware thread executes from start to end."""
+
+    counts: dict[str, float]
+    bytes_2d: float  # through 2D block loads, stores and prefetches
+    math: float  # instructions of the math pipe
+    barriers: float
+    #: rounds of waiting for loads: (rounds, whether a prefetch ran ahead of them)
+    load_rounds: tuple[tuple[float, bool], ...] = field(default=())
+
+
+def executed(evidence: Evidence) -> Executed:
+    """Counts of one hardware thread.
+
+    Raises:
+        UnknownTripsError: a loop's trip count is not known.
+    """
+    ttir, ttgir, native = evidence.ttir, evidence.ttgir, evidence.native
+    assert ttir is not None
+    assert ttgir is not None
+    assert native is not None
+    times = loop_times(ttir, ttgir, native, argument_values(evidence))
+    counts = {name: float(getattr(native, name)) for name in _COUNTS}
+    math = float(native.pipes.get("math", 0))
+    barriers = 0.0
+    rounds: list[tuple[float, bool]] = []
+    for loop in native.loops:
+        # Counts include those of inner loops: each loop adds what its repetition brings.
+        outer = 1.0 if loop.parent is None else times[loop.parent]
+        extra = times[loop.index] - outer
+        for name in _COUNTS:
+            counts[name] += getattr(loop, name) * extra
+        math += loop.pipes.get("math", 0) * extra
+        inner = sum(child.barriers for child in native.loops if child.parent == loop.index)
+        barriers += (loop.barriers - inner) * times[loop.index]
+        if _own_loads(loop, native):
+            rounds.append((times[loop.index], loop.prefetches_2d > 0))
+    in_loops = sum(_own_loads(loop, native) for loop in native.loops)
+    if native.loads_2d + native.global_loads > in_loops:
+        rounds.append((1.0, False))
+    bytes_2d = 0.0
+    for send in native.sends_2d:
+        repeated = 1.0 if send.loop is None else times[send.loop]
+        bytes_2d += repeated * _block_bytes(send.width, send.height, send.blocks, send.element_bits)
+    return Executed(counts, bytes_2d, math, barriers, tuple(rounds))
+
+
+def _own_loads(loop: NativeLoop, native: Native) -> int:
+    """Loads of the loop's own body, without those of inner loops."""
+    inner = [child for child in native.loops if child.parent == loop.index]
+    return (
+        loop.loads_2d
+        + loop.global_loads
+        - sum(child.loads_2d + child.global_loads for child in inner)
+    )
+
+
+def _block_bytes(width: int | None, height: int | None, blocks: int | None, bits: int) -> float:
+    if width is None or height is None or blocks is None:
+        return 1024.0  # of 16 rows by 64 bytes: the middle of what a message may hold
+    return width * height * blocks * bits / 8
+
+
+def flop_per_dpas(ttgir: Ttgir) -> int | None:
+    """FLOP of one dpas instruction: 2 M N K, with K by the operand's width."""
+    if not ttgir.dpas:
+        return None
+    d = ttgir.dpas[0]
+    return 2 * d.repeat_count * d.execution_size * d.systolic_depth * d.ops_per_channel
+
+
+def argument_values(evidence: Evidence) -> dict[str, int | float]:
+    """The launch's scalar arguments and constants by name."""
+    merged: dict[str, Any] = {**evidence.launch["values"], **evidence.launch["constexprs"]}
+    return {
+        name: value
+        for name, value in merged.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def trip_count(loop: Loop, values: Mapping[str, int | float]) -> float | None:
+    """Trips of an IR loop: the constant, else its expression at the launch's values."""
+    if loop.trip_count is not None:
+        return float(loop.trip_count)
+    if loop.trip_expression is None:
+        return None
+    functions: dict[str, Any] = {"cdiv": _cdiv, "ceildiv": _cdiv, "min": min, "max": max}
+    evaluator: Any = simpleeval.SimpleEval(functions=functions, names=dict(values))
+    try:
+        return max(0.0, float(evaluator.eval(loop.trip_expression)))
+    except (simpleeval.InvalidExpression, SyntaxError, ZeroDivisionError, TypeError, ValueError):
+        return None
+
+
+def _cdiv(a: float, b: float) -> float:
+    return -(-a // b)
+
+
+def _ir_times(ttir: Ttir, values: Mapping[str, int | float]) -> list[float | None]:
+    """How often each IR loop's body runs in one program."""
+    times: list[float | None] = []
+    for loop in ttir.loops:
+        own = trip_count(loop, values)
+        outer = 1.0 if loop.parent is None else times[loop.parent]
+        times.append(None if own is None or outer is None else own * outer)
+    return times
+
+
+def loop_times(
+    ttir: Ttir, ttgir: Ttgir, native: Native, values: Mapping[str, int | float]
+) -> list[float]:
+    """How often each native loop's body runs in one thread.
+
+    A native loop is the IR loop of the same place in the nest where both levels have the
+    same nest; else the main loop is the IR loop with the most dot work (without dots: the one
+    that runs most) and any other native loop is taken to run once per run of its parent.
+    Where the compiler unrolled a loop with dots, its dpas count tells by how much.
+
+    Raises:
+        UnknownTripsError: an IR loop's trip count is needed and not known.
+    """
+    if not native.loops:
+        return []
+    ir_times = _ir_times(ttir, values)
+    same_nest = [loop.parent for loop in ttir.loops] == [loop.parent for loop in native.loops]
+    matched: dict[int, int] = {}
+    if same_nest:
+        matched = {index: index for index in range(len(native.loops))}
+    elif native.main_loop is not None and ttir.loops:
+        matched = {native.main_loop: _main_ir_loop(ttir, ir_times)}
+    times: list[float] = []
+    for loop in native.loops:
+        outer = 1.0 if loop.parent is None else times[loop.parent]
+        ir_index = matched.get(loop.index)
+        if ir_index is None:
+            times.append(outer)
+            continue
+        ir_time = ir_times[ir_index]
+        if ir_time is None:
+            line = ttir.loops[ir_index].site.line
+            raise UnknownTripsError(f"the trip count of the loop at line {line}")
+        times.append(max(outer, ir_time / _unrolled(loop, ir_index, ttir, ttgir, native)))
+    return times
+
+
+def _main_ir_loop(ttir: Ttir, ir_times: list[float | None]) -> int:
+    def weight(loop: Loop) -> tuple[float, float, int]:
+        work = sum(d.m * d.n * d.k for d in ttir.dots if d.loop == loop.index)
+        return (work, ir_times[loop.index] or 0.0, -loop.index)
+
+    return max(ttir.loops, key=weight).index
+
+
+def _unrolled(loop: NativeLoop, ir_index: int, ttir: Ttir, ttgir: Ttgir, native: Native) -> float:
+    """IR iterations per native iteration, from the dpas of both; at least 1."""
+    per_dpas = flop_per_dpas(ttgir)
+    inner = sum(child.dpas for child in native.loops if child.parent == loop.index)
+    own = loop.dpas - inner
+    if not per_dpas or own <= 0:
+        return 1.0
+    flop = sum(2.0 * d.m * d.n * d.k for d in ttir.dots if d.loop == ir_index)
+    per_iteration = flop / (ttgir.num_warps * per_dpas)
+    return max(1.0, own / per_iteration) if per_iteration else 1.0
