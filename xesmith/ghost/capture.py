@@ -10,9 +10,10 @@ Runs in worker processes: standard library, torch and Triton only.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
+import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +23,16 @@ from typing import Any
 
 from xesmith.ghost.driver import GhostDriver, Limits, Target, make_backend_class
 from xesmith.ghost.launch import Launch, TensorArg
+from xesmith.ghost.position import function_position
 from xesmith.lowering.options import OptionError, Options, normalise, reported
 from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
 
 #: names of Triton's stages -> ours
 _LEVELS = {"spv": "spirv"}
+
+_DIAGNOSTIC = re.compile(r"^(.+?):(\d+):\d+: error: (.+)$", re.M)
+_FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
+_ASSERTION = re.compile(r"Assertion `.*' failed")
 
 #: what the caching allocators of torch.xpu and torch.cuda align a block to
 DEVICE_ALLOCATION_ALIGNMENT_BYTES = 512
@@ -47,6 +53,7 @@ class Compiled:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     failure: Failure | None = None
+    not_read: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
     suppress: list[str] = field(default_factory=list[str])
 
@@ -108,6 +115,7 @@ class Recorder:
         self._tuning: list[tuple[Any, Any]] = []  # (autotuner, configuration being tried)
         self._compiling: Compiled | None = None
         self._compiled: dict[int, tuple[Any, Compiled]] = {}  # by id of the ASTSource, kept alive
+        self._parsed: dict[str, Any] = {}  # jit functions by their source
         self._count = 0
         self._last_failed = False
         self._journal = os.open(folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -124,6 +132,7 @@ class Recorder:
         self._driver = GhostDriver(self._target, self._make_launcher, self._benchmark)
         triton.runtime.driver.set_active(self._driver)
         self._patch(JITFunction, "run", self._wrap_run)
+        self._patch(JITFunction, "parse", self._wrap_parse)
         self._patch(Autotuner, "run", self._wrap_tuner_run)
         self._patch(Autotuner, "_bench", self._wrap_bench)
         self._patch(triton.compiler, "compile", self._wrap_compile)
@@ -274,10 +283,13 @@ class Recorder:
             if not hasattr(src, "fn"):  # a file of IR: not a kernel of the program's
                 return original(src, target=target, options=options, **kwargs)
             compiled = self._begin(src, options or {})
+            errors_before = _stderr_bytes()
             try:
                 kernel = original(src, target=target, options=options, **kwargs)
             except Exception as error:
-                compiled.failure = compile_failure(error, compiled)
+                compiled.failure = compile_failure(
+                    error, compiled, self._parsed, _stderr_since(errors_before)
+                )
                 self._end(compiled)
                 self._last_failed = True
                 self._add(compiled.launch, compiled, compiled.failure)
@@ -298,6 +310,13 @@ class Recorder:
 
         return compile_
 
+    def _wrap_parse(self, original: Any) -> Any:
+        def parse(function: Any) -> Any:
+            self._parsed[function.src] = function
+            return original(function)
+
+        return parse
+
     def _begin(self, src: Any, resolved: Mapping[str, Any]) -> Compiled:
         number = self._count
         self._count += 1
@@ -312,6 +331,15 @@ class Recorder:
 
     def _end(self, compiled: Compiled) -> None:
         self._write({"event": "end", "number": int(compiled.folder.name)})
+
+    def translated(self, sentence: str, suppress: tuple[str, ...]) -> None:
+        """Takes note of a translation in the kernel that is being compiled."""
+        if self._compiling is None or sentence in self._compiling.notes:
+            return
+        self._compiling.notes.append(sentence)
+        number = int(self._compiling.folder.name)
+        self._write({"event": "note", "number": number, "note": sentence})
+        self._compiling.suppress += [k for k in suppress if k not in self._compiling.suppress]
 
     def enter_phase(self, level: str) -> None:
         """Journals what the program is doing outside the compiler ("import", "model")."""
@@ -425,6 +453,7 @@ class Recorder:
             metadata=dict(compiled.metadata) if compiled else {},
             seconds=dict(compiled.seconds) if compiled else {},
             failure=failure,
+            not_read=dict(compiled.not_read) if compiled else {},
             notes=tuple(compiled.notes) if compiled else (),
             suppress=tuple(compiled.suppress) if compiled else (),
         )
@@ -501,73 +530,68 @@ def refusal(launch: Launch, metadata: Mapping[str, Any], limits: Limits) -> Fail
     return None
 
 
-def compile_failure(error: BaseException, compiled: Compiled) -> Failure:
-    """What the compiler's exception says: of the deepest jit function, with its line."""
-    line: int | None = compiled.launch.line
+def compile_failure(
+    error: BaseException, compiled: Compiled, functions: Mapping[str, Any], printed: str
+) -> Failure:
+    """What the compiler's exception says: of the deepest jit function, with its line.
+
+    Args:
+        functions: the jit functions that were parsed, by their source.
+        printed: what the compiler wrote to standard error; a failing pass says more there
+            than its exception does.
+    """
+    line = compiled.launch.line
     messages: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
-        text = str(getattr(cause, "error_message", None) or "") or (
-            "" if hasattr(cause, "node") else f"{type(cause).__name__}: {cause}"
-        )
+        node: Any = getattr(cause, "node", None)
+        text = getattr(cause, "error_message", None) if node else f"{type(cause).__name__}: {cause}"
         if text:
-            messages.append(text)
-        line = _line_of(cause, compiled) or line
+            messages.append(str(text))
+        function = functions.get(getattr(cause, "src", None) or "")
+        if function is not None and hasattr(node, "lineno"):
+            line = function_position(function)[1] + node.lineno - 1
         cause = cause.__cause__
-    message = messages[-1] if messages else str(error)
-    many_warps = "num_warps > 32" in message
+    message = (messages[-1] if messages else str(error)).strip()
+    if failed := _FAILED_PASS.search(printed):
+        message = f"the pass {failed.group(1)} fails"
+    for file, number, text in _DIAGNOSTIC.findall(printed):
+        if "Failures have been detected" in text:
+            continue
+        message = f"{message}: {text}"
+        if file == compiled.launch.file:
+            line = int(number)
+        break
+    if assertion := _ASSERTION.search(printed):
+        message = f"{message}: {assertion.group(0)}"
+    numbers: dict[str, int] = {}
+    if "num_warps > 32" in message:
+        warps = int(compiled.launch.options.get("num_warps", 0))
+        numbers = {"required_sub_groups": warps, "limit_sub_groups": 32}
     return Failure(
-        kind="out_of_resources" if many_warps else "compile",
+        kind="out_of_resources" if numbers else "compile",
         level=compiled.level,
-        message=message.strip(),
+        message=message,
         line=line,
-        detail=str(error)[-4000:],
-        numbers={
-            "required_sub_groups": int(compiled.launch.options.get("num_warps", 0)),
-            "limit_sub_groups": 32,
-        }
-        if many_warps
-        else {},
+        detail=f"{error}\n{printed[:4000]}".strip(),
+        numbers=numbers,
     )
 
 
-def _line_of(error: BaseException, compiled: Compiled) -> int | None:
-    """The line in the program of an error of the compiler's front end."""
-    node: Any = getattr(error, "node", None)
-    source: str | None = getattr(error, "src", None)
-    if source is None or not hasattr(node, "lineno"):
-        return None
-    for function in _functions_of(compiled):
-        if function.src == source:
-            return int(function_position(function)[1] + node.lineno - 1)
-    return None
+def _stderr_bytes() -> int:
+    """How much was written to standard error, where that is a file; else 0."""
+    sys.stderr.flush()
+    return os.fstat(2).st_size
 
 
-def _functions_of(compiled: Compiled) -> list[Any]:
-    """Every jit function of the modules in reach."""
-    from triton.runtime.jit import JITFunction
-
-    found: list[Any] = []
-    for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == compiled.launch.file or (
-            getattr(module, "is_ghost_program", False)
-        ):
-            for item in vars(module).values():
-                while item is not None and not isinstance(item, JITFunction):
-                    item = getattr(item, "fn", None) if hasattr(item, "run") else None
-                if item is not None:
-                    found.append(item)
-    return found
-
-
-def function_position(function: Any) -> tuple[str, int]:
-    """(file, line of its `def`) of a jit function."""
-    file = function.fn.__code__.co_filename
-    lines, start = inspect.getsourcelines(function.fn)
-    for offset, text in enumerate(lines):
-        if text.lstrip().startswith("def "):
-            return file, start + offset
-    return file, start
+def _stderr_since(position: int) -> str:
+    """What was written to standard error after `position`, where that is a file."""
+    sys.stderr.flush()
+    if not stat.S_ISREG(os.fstat(2).st_mode):
+        return ""
+    with open("/proc/self/fd/2", "rb") as file:
+        file.seek(position)
+        return file.read(1 << 20).decode(errors="replace")
 
 
 def _bind(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

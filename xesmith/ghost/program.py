@@ -62,7 +62,6 @@ def _load(program: Program) -> types.ModuleType:
     name = "__main__" if program.entry == "script" else MODULE_NAME
     module = types.ModuleType(name)
     module.__file__ = path
-    module.is_ghost_program = True  # type: ignore[attr-defined]
     sys.modules[name] = module
     exec(code, module.__dict__)
     return module

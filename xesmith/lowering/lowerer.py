@@ -32,6 +32,10 @@ _DESCENT = ("ttir", "ttgir", "llir", "spirv", "ptx", "cubin")
 #: what a worker sees of our environment and its compiler may heed
 _KEYED_VARIABLES = ("TRITON_", "MLIR_", "LLVM_", "IGC_")
 
+_POINTERS_NOTE = (
+    "the compiler fails on descriptors lowered as block pointers; here they are tensors of pointers"
+)
+
 #: failures that another run or machine may not have
 _NOT_CACHED = ("timeout", "memory", "cancelled")
 
@@ -141,10 +145,11 @@ class Lowerer:
         folder = self._new_folder()
         try:
             run, dependencies = self._ghost_run(program, folder, "block_pointer")
-            if run.failure is not None and run.failure.kind == "crash" and _translated(run):
+            if _fails_on_block_pointers(run):
                 shutil.rmtree(folder)
                 folder.mkdir()
                 run, dependencies = self._ghost_run(program, folder, "pointers")
+                run = replace(run, notes=(*run.notes, _POINTERS_NOTE))
             if native and self.device.kind == "xpu":
                 run = self._with_native(run, program)
         except BaseException:
@@ -198,24 +203,31 @@ class Lowerer:
         """What a task that died had made, and what it died of, from its journal."""
         lowerings: list[Lowering] = []
         phase = "import"
-        compiling: tuple[int, Launch, str] | None = None
+        compiling: tuple[int, Launch] | None = None
+        level = "ttir"
+        notes: list[str] = []
         for event in _events(work / "journal.jsonl"):
             match event["event"]:
                 case "phase":
                     phase = event["level"]
                 case "begin":
-                    compiling = (event["number"], Launch.from_json(event["launch"]), "ttir")
-                case "level" if compiling is not None:
-                    compiling = (*compiling[:2], event["level"])
+                    compiling = (event["number"], Launch.from_json(event["launch"]))
+                    level, notes = "ttir", []
+                case "level":
+                    level = event["level"]
+                case "note":
+                    notes.append(event["note"])
                 case "end":
                     compiling = None
                 case "lowering":
                     lowerings.append(Lowering.from_json(event["lowering"]))
                 case _:
                     pass
-        failure = _death(result, phase, compiling, self._timeout_s, self._memory_bytes)
+        line = None if compiling is None else compiling[1].line
+        at = phase if compiling is None else level
+        failure = _death(result, at, line, self._timeout_s, self._memory_bytes)
         if compiling is not None:
-            number, launch, level = compiling
+            number, launch = compiling
             lowerings.append(
                 Lowering(
                     launch=replace(launch, index=len(lowerings)),
@@ -226,6 +238,7 @@ class Lowerer:
                     metadata={},
                     seconds={},
                     failure=failure,
+                    notes=tuple(notes),
                 )
             )
         return GhostRun(tuple(lowerings), failure, seconds=result.seconds)
@@ -324,8 +337,15 @@ def _share_native(item: Lowering, built: Lowering) -> Lowering:
     )
 
 
-def _translated(run: GhostRun) -> bool:
-    return any("descriptor" in note for item in run.lowerings for note in item.notes)
+def _fails_on_block_pointers(run: GhostRun) -> bool:
+    """Whether a kernel whose descriptors became block pointers trips the compiler."""
+    return any(
+        item.failure is not None
+        and item.failure.kind in ("compile", "crash")
+        and item.failure.level != "ttir"
+        and any("descriptor" in note and "block pointer" in note for note in item.notes)
+        for item in run.lowerings
+    )
 
 
 def _is_lasting(run: GhostRun) -> bool:
@@ -354,13 +374,10 @@ def _events(journal: Path) -> list[dict[str, Any]]:
 
 
 def _death(
-    result: TaskResult,
-    phase: str,
-    compiling: tuple[int, Launch, str] | None,
-    timeout_s: float,
-    memory_bytes: int,
+    result: TaskResult, level: str, kernel_line: int | None, timeout_s: float, memory_bytes: int
 ) -> Failure:
-    who = "the program" if compiling is None else f"the compiler, making {compiling[2]},"
+    """What a task died of, making `level` of the kernel at `kernel_line` (None: outside one)."""
+    who = "the program" if kernel_line is None else f"the compiler, making {level},"
     if result.status == "timeout":
         message = f"{who} did not end within {timeout_s:g} s"
         numbers = {"limit_seconds": int(timeout_s)}
@@ -368,7 +385,7 @@ def _death(
         message = f"{who} took more than {memory_bytes >> 20} MiB of memory"
         numbers = {"limit_bytes": memory_bytes}
     elif result.status == "cancelled":
-        return Failure(kind="cancelled", level=phase, message="cancelled")
+        return Failure(kind="cancelled", level=level, message="cancelled")
     else:
         ended = (
             signal.Signals(result.signal).name
@@ -380,9 +397,9 @@ def _death(
         numbers = {}
     return Failure(
         kind=result.status,
-        level=compiling[2] if compiling else phase,
+        level=level,
         message=message,
-        line=compiling[1].line if compiling else None,
+        line=kernel_line,
         detail=result.stderr_tail[-4000:],
         numbers=numbers,
     )

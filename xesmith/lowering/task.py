@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xesmith.ghost.capture import Recorder
+from xesmith.ghost.capture import Compiled, Recorder
+from xesmith.ghost.descriptor import translated_descriptors
 from xesmith.ghost.driver import Target
 from xesmith.ghost.launch import Program
 from xesmith.ghost.program import run_program
-from xesmith.lowering.record import GhostRun
+from xesmith.lowering.generic import NotGenericError, generic_form
+from xesmith.lowering.record import LEVEL_FILES, GhostRun
 
 
 def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -34,13 +36,16 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     started = time.perf_counter()
     program = Program.from_json(arguments["program"])
     target = Target.from_json(arguments["target"])
-    with Recorder(
+    recorder = Recorder(
         target,
         folder,
         device=arguments["device"],
         compiler=f"{arguments['distribution']} {triton.__version__}",
         keep_going=arguments["keep_going"],
-    ) as recorder:
+        on_level=_write_generic,
+    )
+    block_pointers = arguments["descriptors"] == "block_pointer"
+    with recorder, translated_descriptors(recorder.translated, block_pointers=block_pointers):
         failure = run_program(program, target.backend, recorder)
     run = GhostRun(
         lowerings=tuple(recorder.lowerings),
@@ -49,6 +54,21 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         seconds=time.perf_counter() - started,
     )
     return {"run": run.to_json(), "dependencies": _dependencies(program)}
+
+
+def _write_generic(compiled: Compiled, level: str, path: Path, data: Any) -> None:
+    """Writes TTIR and TTGIR a second time, in generic form."""
+    name = f"{level}_generic"
+    if name not in LEVEL_FILES:
+        return
+    try:
+        text = generic_form(path, data.context)
+    except (NotGenericError, RuntimeError, AttributeError) as error:
+        compiled.not_read[name] = f"{type(error).__name__}: {error}"
+        return
+    generic = path.with_name(LEVEL_FILES[name])
+    generic.write_text(text)
+    compiled.levels[name] = str(generic)
 
 
 def _dependencies(program: Program) -> list[str]:
