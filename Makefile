@@ -27,6 +27,7 @@ help:
 	@echo "On Debian the rest comes by itself; elsewhere ocloc must be on PATH (make doctor)."
 
 setup: $(TOOLCHAIN_STAMP)
+	@:
 
 # A version manager's shim may be on PATH for a Python that does not run: try each.
 $(STAMP): $(PINS)
@@ -41,7 +42,7 @@ $(STAMP): $(PINS)
 	fi; \
 	if ! $(PY) -c '' >/dev/null 2>&1; then echo "making $(VENV) with $$base"; "$$base" -m venv --clear $(VENV); fi
 	@echo "installing packages into $(VENV) (the first time: some minutes)"
-	@$(PY) -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[dev,xpu]'
+	@$(PY) -m pip install -qq $(PIP_ARGS) -c constraints.txt -e '.[dev,xpu]'
 	@$(PY) -m xesmith.toolchain.python_env
 	@touch $@
 
