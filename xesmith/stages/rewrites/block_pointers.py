@@ -36,6 +36,7 @@ from xesmith.stages.rewrites.symbolic import (
     Affine,
     Analysis,
     Condition,
+    Loop,
     Mask,
     Opaque,
     State,
@@ -541,6 +542,8 @@ class _BlockForm(_Writer):
     suffix = "block_ptr"
 
     def write(self, tile: Tile) -> None:
+        if tile.counter is not None:
+            self.count_with_for(tile.access.loops[-1])
         place = self.place(tile, with_offsets=True)
         lengths = [d.length.source() for d in tile.dimensions]
         order = (1, 0) if tile.contiguous == 1 else (0, 1)
@@ -568,6 +571,42 @@ class _BlockForm(_Writer):
         self.edits.replace[tile.access.node] = _replacement(
             f"tl.{tile.access.op}({name}{value}{tail})"
         )
+
+
+    def count_with_for(self, loop: Loop) -> None:
+        """Turn a `while` into a `for`: the compiler refuses block pointers carried by `while`."""
+        node = loop.node
+        if not isinstance(node, cst.While) or node in self.edits.replace:
+            return
+        name, start, step = loop.variable, loop.start, loop.step
+        written = [None if p is None else loop.before.express(p) for p in (start, step)]
+        advance = None if name is None else _last_advance(node.body, name)
+        if (
+            name is None
+            or written[0] is None
+            or written[1] is None
+            or advance is None
+            or not isinstance(node.test, cst.Comparison)
+            or name in _read_after(self.analysis.function, node)
+        ):
+            raise _NotATileError(
+                "the compiler refuses block pointers that a `while` carries, and this one is no "
+                "plain count"
+            )
+        bound = self.analysis.code(node.test.comparisons[0].comparator)
+        count = f"range({written[0].source()}, {bound}, {written[1].source()})"
+        self.edits.remove.add(advance)
+
+        def counted(updated: cst.CSTNode) -> cst.CSTNode:
+            old = cst.ensure_type(updated, cst.While)
+            return cst.For(
+                target=cst.Name(name),
+                iter=cst.parse_expression(count),
+                body=old.body,
+                leading_lines=old.leading_lines,
+            )
+
+        self.edits.replace[node] = counted
 
 
 class _DescriptorForm(_Writer):
@@ -678,6 +717,45 @@ def _preceding(function: cst.FunctionDef) -> dict[cst.CSTNode, list[cst.BaseStat
 
     walk(function.body, [])
     return result
+
+
+def _last_advance(body: cst.BaseSuite, name: str) -> cst.SimpleStatementLine | None:
+    """The line `name += step` of a loop's body, after which the body does not read `name`."""
+    for statement in reversed(body.body):
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[cst.AugAssign(target=cst.Name(value=target)) | cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=target))]
+                )]
+            ) if target == name:
+                return statement
+            case _:
+                if m.findall(statement, m.Name(name)):
+                    return None
+    return None
+
+
+def _read_after(function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
+    """Names that stand behind a statement in the text of the function."""
+    reader = _NamesAfter(node)
+    function.body.visit(reader)
+    return reader.names
+
+
+class _NamesAfter(cst.CSTVisitor):
+    def __init__(self, node: cst.CSTNode) -> None:
+        super().__init__()
+        self.node = node
+        self.passed = False
+        self.names: set[str] = set()
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if original_node is self.node:
+            self.passed = True
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        if self.passed:
+            self.names.add(node.value)
 
 
 def _tuple(items: Sequence[str]) -> str:

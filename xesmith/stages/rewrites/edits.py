@@ -45,7 +45,7 @@ class _Editor(cst.CSTTransformer):
         if original_node in edits.remove:
             return cst.RemovalSentinel.REMOVE
         if original_node in edits.replace:
-            return edits.replace[original_node](updated_node)
+            updated_node = edits.replace[original_node](updated_node)
         if original_node in edits.at_end and isinstance(updated_node, cst.For | cst.While):
             extra = [cst.parse_statement(text) for text in edits.at_end[original_node]]
             body = cst.ensure_type(updated_node.body, cst.IndentedBlock)
@@ -153,6 +153,12 @@ class _Flow(cst.CSTVisitor):
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: N802
         return self.current is None
+
+    def visit_For(self, node: cst.For) -> bool:  # noqa: N802
+        for part in (node.iter, node.body, node.orelse):  # the target is no read
+            if part is not None:
+                part.visit(self)
+        return False
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
         node.value.visit(self)

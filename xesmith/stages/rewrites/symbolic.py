@@ -142,6 +142,7 @@ class State:
 class Loop:
     """A loop with its counter (0, 1, 2, ...) as an atom.
 
+    variable: what a `for` counts, or what a `while` compares and advances.
     trips: (numerator, denominator) of the trip count rounded up, where it is known.
     """
 
@@ -151,6 +152,8 @@ class Loop:
     variable: str | None
     trips: tuple[Poly, Poly] | None
     line: int
+    start: Poly | None = None
+    step: Poly | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,34 +502,45 @@ class _Interpreter:
         start: Value = Opaque(f"the range of the loop at line {self.lines[node]}")
         if bounds is not None:
             start = Affine(bounds[0] + bounds[2] * Poly.atom(counter))
-        loop = Loop(node, counter, self.state.copy(), variable, trips, self.lines[node])
-        self.loop_body(loop, node, variable, start)
+        loop = Loop(
+            node,
+            counter,
+            self.state.copy(),
+            variable,
+            trips,
+            self.lines[node],
+            None if bounds is None else bounds[0],
+            None if bounds is None else bounds[2],
+        )
+        self.loop_body(loop, variable, start)
 
     def while_loop(self, node: cst.While) -> None:
         counter = Atom(f"iteration@{self.lines[node]}.{next(self.fresh)}", kind="iteration")
-        trips: tuple[Poly, Poly] | None = None
-        comparison = node.test
-        if m.matches(comparison, m.Comparison(left=m.Name(), comparisons=[m.DoNotCare()])):
-            comparison = cst.ensure_type(comparison, cst.Comparison)
-            name = cst.ensure_type(comparison.left, cst.Name).value
-            advance = self.induction(node.body, self.state).get(name)
-            start = self.state.values.get(name)
-            bound = self.evaluate(comparison.comparisons[0].comparator)
-            if (
-                isinstance(comparison.comparisons[0].operator, cst.LessThan)
-                and advance is not None
-                and isinstance(start, Affine)
-                and start.is_scalar
-                and isinstance(bound, Affine)
-                and bound.is_scalar
+        loop = Loop(node, counter, self.state.copy(), None, None, self.lines[node])
+        match node.test:
+            case cst.Comparison(
+                left=cst.Name(value=name),
+                comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=comparator)],
             ):
-                trips = (bound.scalar - start.scalar, advance)
-        loop = Loop(node, counter, self.state.copy(), None, trips, self.lines[node])
-        self.loop_body(loop, node, None, None)
+                step = self.induction(node.body, self.state).get(name)
+                start, bound = self.state.values.get(name), self.evaluate(comparator)
+                if (
+                    step is not None
+                    and isinstance(start, Affine)
+                    and start.is_scalar
+                    and isinstance(bound, Affine)
+                    and bound.is_scalar
+                ):
+                    trips = (bound.scalar - start.scalar, step)
+                    loop = replace(
+                        loop, variable=name, trips=trips, start=start.scalar, step=step
+                    )
+            case _:
+                pass
+        self.loop_body(loop, None, None)
 
-    def loop_body(
-        self, loop: Loop, node: cst.For | cst.While, variable: str | None, start: Value | None
-    ) -> None:
+    def loop_body(self, loop: Loop, variable: str | None, start: Value | None) -> None:
+        node = loop.node
         assigned = assigned_names(node.body)
         steps = self.induction(node.body, self.state)
         counter = Poly.atom(loop.counter)

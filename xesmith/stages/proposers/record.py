@@ -1,0 +1,57 @@
+"""The nouns Proposal and Situation: what a proposer is shown, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xesmith.cascade.examine import Examination
+from xesmith.device import Device
+from xesmith.evidence.record import Evidence
+from xesmith.findings.record import Finding
+from xesmith.ghost.launch import Launch
+from xesmith.stages.draft import Draft
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Where a stage begins: the best draft so far and all that is known of it."""
+
+    draft: Draft
+    examinations: Mapping[str, Examination]  # by shape name
+    device: Device
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(f for item in self.examinations.values() for f in item.findings)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return tuple(e for item in self.examinations.values() for e in item.evidence)
+
+    def launches(self, kernel: str) -> tuple[Launch, ...]:
+        """Launches of the kernel or of its variant, over all shapes."""
+        return tuple(
+            Launch.from_json(e.launch)
+            for e in self.evidence
+            if e.kernel == kernel or e.kernel.startswith(f"{kernel}_xs")
+        )
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate. `note` says in one line what was done."""
+
+    draft: Draft
+    note: str
+
+
+@dataclass(frozen=True)
+class NoProposal:
+    """Why a proposer has nothing (or nothing more) to offer at a place."""
+
+    reason: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}" if self.line else self.reason
