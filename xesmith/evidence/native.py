@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import yaml
 
@@ -27,63 +27,65 @@ _SHAPE_BYTE = 28
 
 _BRANCHES = frozenset({"jmpi", "goto", "while", "brd", "brc", "break", "cont", "call"})
 _SEND_PREFIXES = ("load", "store", "atomic", "send", "read", "write")
-_TYPE = re.compile(r":(df|uq|q)\b")
 _REGISTER = re.compile(r"^r(\d+)\.(\d+)<(\d)>:([a-z]+)$")
-_SOURCE_REGISTER = re.compile(r"^r(\d+)\.0<")
-_PAYLOAD = re.compile(r"\[r(\d+):\d")
+_SOURCE = re.compile(r"^r(\d+)\.(\d+)<")
+_WRITTEN = re.compile(r"^r(\d+):(\d+|[a-z]+)$")
+_PAYLOAD = re.compile(r"^\[r(\d+):\d")
+#: a row of IGC's table of inputs: the register of an argument, and its place in the payload
+_INPUT = re.compile(r"\| r(\d+)(?:\+0x([0-9A-Fa-f]+))? +\| (?:inline|cti)\+0x([0-9A-Fa-f]+) ")
 _TYPE_BYTES = {"q": 8, "uq": 8, "df": 8, "w": 2, "uw": 2, "hf": 2, "bf": 2, "b": 1, "ub": 1}
 _BLOCK_TYPE = re.compile(r"^d(\d+)([tv]?)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One line of assembly. `opcode` keeps its suffixes: "load_block2d.ugm.d16v.a64"."""
+class Instruction(NamedTuple):
+    """One line of assembly.
 
-    opcode: str
+    `kind` says what it counts as: "alu", "dpas", a send's kind ("load_2d", "store_2d",
+    "prefetch_2d", "global_load", "global_store", "atomic", "slm", "slm_atomic",
+    "scratch", "barrier", "other_send").
+    """
+
+    opcode: str  # with its suffixes: "load_block2d.ugm.d16v.a64"
     base: str  # the opcode before its first dot
+    kind: str
     operands: tuple[str, ...]
     execution_size: int
-    code: str
     pipe: str | None
+    is_f64: bool
+    is_int64: bool
     file: str | None
     line: int | None
 
     @property
-    def is_send(self) -> bool:
-        return self.base.startswith(_SEND_PREFIXES)
-
-    @property
-    def is_scratch(self) -> bool:
-        """A spill or a fill: its address is in the thread's scratch surface."""
-        return " ss[" in self.code
-
-    @property
-    def is_argument_load(self) -> bool:
-        """IGC's prologue reads kernel arguments and local ids through surface 255."""
-        return " bti[255]" in self.code
-
-    @property
-    def is_slm(self) -> bool:
-        return self.is_send and ".slm" in self.opcode
-
-    @property
-    def is_barrier(self) -> bool:
-        return self.base == "send" and self.code.rstrip().endswith("signal barrier")
-
-    @property
     def is_2d(self) -> bool:
-        return self.base in ("load_block2d", "store_block2d")
+        return self.kind in ("load_2d", "store_2d", "prefetch_2d")
 
-    @property
-    def is_prefetch_2d(self) -> bool:
-        """A 2D load without a destination only fills the cache."""
-        return self.base == "load_block2d" and self.operands[:1] == ("null:0",)
 
-    @property
-    def is_global(self) -> bool:
-        return ".ugm" in self.opcode and not (
-            self.is_2d or self.is_scratch or self.is_argument_load
-        )
+def _kind(opcode: str, base: str, operands: Sequence[str], comment: str) -> str:
+    if base == "dpas":
+        return "dpas"
+    if not base.startswith(_SEND_PREFIXES):
+        return "alu"
+    if "signal barrier" in comment:  # barriers and fences share an opcode
+        return "barrier"
+    if any(operand.startswith("ss[") for operand in operands):
+        return "scratch"  # the thread's scratch surface: a spill or a fill
+    if base.startswith("atomic"):
+        return "slm_atomic" if ".slm" in opcode else "atomic"
+    if ".slm" in opcode:
+        return "slm"  # fences too: they wait for the messages before them
+    if base == "load_block2d":
+        # Without a destination it only fills the cache.
+        return "prefetch_2d" if operands[:1] == ["null:0"] else "load_2d"
+    if base == "store_block2d":
+        return "store_2d"
+    # IGC's prologue reads kernel arguments and local ids through surface 255.
+    if ".ugm" in opcode and not any(operand.startswith("bti[255]") for operand in operands):
+        if base.startswith(("load", "read")):
+            return "global_load"
+        if base.startswith(("store", "write")):
+            return "global_store"
+    return "other_send"
 
 
 @dataclass
@@ -93,6 +95,8 @@ class Assembly:
     kernel: str | None = None
     instructions: list[Instruction] = field(default_factory=lambda: [])
     labels: dict[str, int] = field(default_factory=lambda: {})
+    #: (register, byte) -> byte in the kernel's argument payload, at entry
+    inputs: dict[tuple[int, int], int] = field(default_factory=lambda: {})
     grf_count: int | None = None
     register_allocator: str | None = None
     bank_conflicts: int | None = None
@@ -136,7 +140,11 @@ def parse_assembly(text: str) -> Assembly:
 
 
 def _read_header(assembly: Assembly, raw: str) -> None:
-    if raw.startswith("//.kernel "):
+    if raw.startswith("// | "):
+        if (match := _INPUT.search(raw)) is not None:
+            place = (int(match.group(1)), int(match.group(2) or "0", 16))
+            assembly.inputs[place] = int(match.group(3), 16)
+    elif raw.startswith("//.kernel "):
         assembly.kernel = raw[10:].strip()
     elif raw.startswith("//.thread_config"):
         match = re.search(r"numGRF=(\d+)", raw)
@@ -150,31 +158,35 @@ def _read_header(assembly: Assembly, raw: str) -> None:
 
 
 def _instruction(code: str, comment: str, file: str | None, line: int | None) -> Instruction:
-    rest = code
-    if rest.startswith("("):  # predicate or (W), the write-all-lanes mark
-        rest = rest[rest.index(")") + 1 :].lstrip()
-    tokens = rest.split()
+    if code[0] == "(":  # predicate or (W), the write-all-lanes mark
+        code = code[code.index(")") + 1 :]
+    tokens = code.split()
     opcode = tokens[0]
     execution_size = 1
     operands: list[str] = []
     for token in tokens[1:]:
-        if token.startswith("(") and "|M" in token:
+        first = token[0]
+        if first == "(" and "|M" in token:
             execution_size = int(token[1 : token.index("|")])
-        elif token.startswith("{"):
+        elif first == "{":
             break
         else:
             operands.append(token)
     base = opcode.partition(".")[0]
+    kind = _kind(opcode, base, operands, comment)
     pipe: str | None = None
-    if base == "dpas":
+    is_f64 = is_int64 = False
+    if kind == "dpas":
         pipe = "xmx"
-    else:
+    elif kind == "alu":
         _, found, tail = comment.partition("ALU pipe: ")
         if found:
             pipe = tail.partition(";")[0].strip()
-    # Barriers and fences are the same opcode; only IGC's comment tells them apart.
-    shown = f"{code} signal barrier" if "signal barrier" in comment else code
-    return Instruction(opcode, base, tuple(operands), execution_size, shown, pipe, file, line)
+        is_f64 = ":df" in code
+        is_int64 = ":q" in code or ":uq" in code
+    return Instruction(
+        opcode, base, kind, tuple(operands), execution_size, pipe, is_f64, is_int64, file, line
+    )
 
 
 @dataclass(frozen=True)
@@ -212,108 +224,117 @@ def _parent(spans: Sequence[_Span], index: int) -> int | None:
     return min(around, key=lambda i: spans[i].last - spans[i].first) if around else None
 
 
-@dataclass
-class _Mix:
-    """Counts over a run of instructions."""
-
-    instructions: int = 0
-    dpas: int = 0
-    loads_2d: int = 0
-    stores_2d: int = 0
-    prefetches_2d: int = 0
-    global_loads: int = 0
-    global_stores: int = 0
-    atomics: int = 0
-    slm_messages: int = 0
-    scratch_messages: int = 0
-    barriers: int = 0
-    send_messages: int = 0
-    f64_instructions: int = 0
-    int64_instructions: int = 0
-    pipes: dict[str, int] = field(default_factory=lambda: {})
-
-
-def _mix(instructions: Iterable[Instruction]) -> _Mix:
-    mix = _Mix()
-    pipes: Counter[str] = Counter()
-    for item in instructions:
-        mix.instructions += 1
-        if item.pipe is not None:
-            pipes[item.pipe] += 1
-        if item.base == "dpas":
-            mix.dpas += 1
-        elif item.is_send:
-            mix.send_messages += 1
-            if item.is_barrier:
-                mix.barriers += 1
-            elif item.is_scratch:
-                mix.scratch_messages += 1
-            elif item.base.startswith("atomic"):
-                mix.atomics += 1
-                if item.is_slm:
-                    mix.slm_messages += 1
-            elif item.is_slm:
-                mix.slm_messages += 1  # fences too: they wait for the messages before them
-            elif item.is_prefetch_2d:
-                mix.prefetches_2d += 1
-            elif item.is_2d:
-                mix.loads_2d += item.base == "load_block2d"
-                mix.stores_2d += item.base == "store_block2d"
-            elif item.is_global:
-                mix.global_loads += item.base.startswith(("load", "read"))
-                mix.global_stores += item.base.startswith(("store", "write"))
-        else:
-            types = set(_TYPE.findall(item.code)) if ":" in item.code else set[str]()
-            mix.f64_instructions += "df" in types
-            mix.int64_instructions += bool(types & {"q", "uq"})
-    mix.pipes = dict(sorted(pipes.items()))
-    return mix
+def _mix(instructions: Sequence[Instruction]) -> dict[str, Any]:
+    """The counts that loops and whole kernels share, by field name."""
+    kinds = Counter(item.kind for item in instructions)
+    pipes = Counter(item.pipe for item in instructions if item.pipe is not None)
+    return {
+        "instructions": len(instructions),
+        "dpas": kinds["dpas"],
+        "loads_2d": kinds["load_2d"],
+        "stores_2d": kinds["store_2d"],
+        "prefetches_2d": kinds["prefetch_2d"],
+        "global_loads": kinds["global_load"],
+        "global_stores": kinds["global_store"],
+        "atomics": kinds["atomic"] + kinds["slm_atomic"],
+        "slm_messages": kinds["slm"] + kinds["slm_atomic"],
+        "scratch_messages": kinds["scratch"],
+        "f64_instructions": sum(item.is_f64 for item in instructions),
+        "int64_instructions": sum(item.is_int64 for item in instructions),
+        "pipes": dict(sorted(pipes.items())),
+    }
 
 
-def _block_shapes(instructions: Sequence[Instruction]) -> dict[int, tuple[int, int, int]]:
-    """Index of a 2D message -> (blocks, height, width) of its block.
+@dataclass(frozen=True)
+class _Payload:
+    """What the address payload of a 2D message tells: its block, and whose memory it is."""
 
-    The shape is the eighth dword of the message's address payload: (blocks - 1) << 16 |
-    (height - 1) << 8 | (width - 1), always an immediate. It is followed through whole-register
-    copies in program order.
+    blocks: int | None = None
+    height: int | None = None
+    width: int | None = None
+    argument: int | None = None  # index of the kernel argument that is the base
+
+
+def _payloads(
+    instructions: Sequence[Instruction], arguments: Mapping[tuple[int, int], int]
+) -> dict[int, _Payload]:
+    """Index of a 2D message -> what its payload register holds there.
+
+    The payload's first quadword is the base address; its eighth dword is the block's shape,
+    (blocks - 1) << 16 | (height - 1) << 8 | (width - 1), always an immediate. Both are
+    followed through moves in program order, and forgotten at any other write.
+
+    Args:
+        arguments: (register, byte) -> index of the argument that is there at entry.
     """
-    held: dict[int, int] = {}
-    shapes: dict[int, tuple[int, int, int]] = {}
+    shapes: dict[int, int] = {}  # register -> its eighth dword
+    bases = dict(arguments)
+    found: dict[int, _Payload] = {}
+
+    def forget(register: int, first: int, last: int) -> None:
+        if first < _SHAPE_BYTE + 4 and last > _SHAPE_BYTE:
+            shapes.pop(register, None)
+        for byte in range(first // 8 * 8, min(last, GRF_BYTES), 8):
+            bases.pop((register, byte), None)
+
     for index, item in enumerate(instructions):
         if item.is_2d:
-            match = _PAYLOAD.search(item.code)
-            value = held.get(int(match.group(1))) if match else None
-            if value is not None:
-                shapes[index] = (
-                    (value >> 16 & 0xFF) + 1,
-                    (value >> 8 & 0xFF) + 1,
-                    (value & 0xFF) + 1,
-                )
+            found[index] = _payload_of(item, shapes, bases)
+        if not item.operands:
             continue
-        if not item.operands or item.is_send:
+        if item.kind != "alu":
+            written = _WRITTEN.match(item.operands[0])
+            if written is not None and (item.base.startswith("load") or item.kind == "dpas"):
+                register = int(written.group(1))
+                count = 8 if item.kind == "dpas" else int(written.group(2) or 1)
+                for each in range(register, register + count):
+                    forget(each, 0, GRF_BYTES)
             continue
         destination = _REGISTER.match(item.operands[0])
         if destination is None:
             continue
-        register, stride = int(destination.group(1)), int(destination.group(3))
-        size = _TYPE_BYTES.get(destination.group(4), 4)
+        register, size = int(destination.group(1)), _TYPE_BYTES.get(destination.group(4), 4)
         first = int(destination.group(2)) * size
-        last = first + (item.execution_size - 1) * stride * size + size
-        if not first < _SHAPE_BYTE + 4 <= last:
-            continue
-        held.pop(register, None)
-        if item.base != "mov":
-            continue
-        if item.execution_size == 1:
+        last = first + (item.execution_size - 1) * int(destination.group(3)) * size + size
+        source = _SOURCE.match(item.operands[1]) if item.base == "mov" else None
+        held: tuple[int | None, dict[int, int]] = (None, {})
+        if source is not None and first == 0 and last >= GRF_BYTES and source.group(2) == "0":
+            copied = int(source.group(1))
+            held = (shapes.get(copied), {b: v for (r, b), v in bases.items() if r == copied})
+        elif source is not None and size == 8 and item.execution_size == 1:
+            byte = int(source.group(2)) * 8
+            argument = bases.get((int(source.group(1)), byte))
+            held = (None, {} if argument is None else {first: argument})
+        elif item.base == "mov" and item.execution_size == 1 and last > _SHAPE_BYTE >= first:
             value = _immediate(item.operands[1])
-            if value is not None:
-                held[register] = value >> 8 * (_SHAPE_BYTE - first)
-        elif first == 0:
-            source = _SOURCE_REGISTER.match(item.operands[1])
-            copied = held.get(int(source.group(1))) if source else None
-            if copied is not None:
-                held[register] = copied
-    return shapes
+            held = (None if value is None else value >> 8 * (_SHAPE_BYTE - first), {})
+        for each in range(register, register + (last + GRF_BYTES - 1) // GRF_BYTES):
+            start = (each - register) * GRF_BYTES
+            forget(each, max(first - start, 0), min(last - start, GRF_BYTES))
+        if held[0] is not None:
+            shapes[register] = held[0]
+        for byte, argument in held[1].items():
+            bases[register, byte] = argument
+    return found
+
+
+def _payload_of(
+    item: Instruction, shapes: Mapping[int, int], bases: Mapping[tuple[int, int], int]
+) -> _Payload:
+    match = next((m for m in map(_PAYLOAD.match, item.operands) if m is not None), None)
+    if match is None:
+        return _Payload()
+    register = int(match.group(1))
+    argument = bases.get((register, 0))
+    value = shapes.get(register)
+    if value is None:
+        return _Payload(argument=argument)
+    return _Payload(
+        blocks=(value >> 16 & 0xFF) + 1,
+        height=(value >> 8 & 0xFF) + 1,
+        width=(value & 0xFF) + 1,
+        argument=argument,
+    )
 
 
 def _immediate(operand: str) -> int | None:
@@ -324,24 +345,27 @@ def _immediate(operand: str) -> int | None:
         return None
 
 
-def _send_2d(item: Instruction, shape: tuple[int, int, int] | None, loop: int | None) -> Send2D:
+def _send_2d(
+    item: Instruction, payload: _Payload, loop: int | None, arguments: Sequence[str]
+) -> Send2D:
     parts = [m for m in map(_BLOCK_TYPE.match, item.opcode.split(".")[1:]) if m]
     if not parts:
         raise UnreadableLevelError(f"the 2D block message '{item.opcode}' names no element size")
-    blocks, height, width = shape or (None, None, None)
     op: Literal["load", "store", "prefetch"] = (
-        "prefetch" if item.is_prefetch_2d else "load" if item.base == "load_block2d" else "store"
+        "prefetch" if item.kind == "prefetch_2d" else "load" if item.kind == "load_2d" else "store"
     )
+    index = payload.argument
     return Send2D(
         op=op,
         site=Site(file=item.file, line=item.line),
         element_bits=int(parts[0].group(1)),
-        width=width,
-        height=height,
-        blocks=blocks,
+        width=payload.width,
+        height=payload.height,
+        blocks=payload.blocks,
         transpose=parts[0].group(2) == "t",
         vnni=parts[0].group(2) == "v",
         loop=loop,
+        argument=arguments[index] if index is not None and index < len(arguments) else None,
     )
 
 
@@ -363,7 +387,7 @@ def _same_file(file: str | None, source_file: str | None) -> bool:
 
 
 def read_ze_info(text: str, kernel: str | None) -> dict[str, Any]:
-    """The `execution_env` of `kernel` (of the only kernel when None).
+    """The entry of `kernel` (of the only kernel when None).
 
     Raises:
         UnreadableLevelError: not YAML, or the kernel is not in it.
@@ -378,9 +402,22 @@ def read_ze_info(text: str, kernel: str | None) -> dict[str, Any]:
         environment = cast("dict[str, Any]", named[0]["execution_env"])
         for required in ("grf_count", "simd_size"):
             int(environment[required])
-        return environment
+        return named[0]
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise UnreadableLevelError(f".ze_info is malformed: {error}") from error
+
+
+def _argument_places(entry: Mapping[str, Any], assembly: Assembly) -> dict[tuple[int, int], int]:
+    """(register, byte) -> index of the pointer argument that is there at entry."""
+    payload = cast("list[dict[str, Any]]", entry.get("payload_arguments") or [])
+    by_offset = {
+        int(item["offset"]): int(item["arg_index"])
+        for item in payload
+        if item.get("arg_type") == "arg_bypointer" and item.get("addrspace") == "global"
+    }
+    return {
+        place: by_offset[offset] for place, offset in assembly.inputs.items() if offset in by_offset
+    }
 
 
 def read_native(
@@ -388,6 +425,7 @@ def read_native(
     asm: str,
     *,
     kernel: str | None = None,
+    arguments: Sequence[str] = (),
     shared_bytes: int = 0,
     source_file: str | None = None,
 ) -> Native:
@@ -397,49 +435,35 @@ def read_native(
         ze_info: text of the zebin's `.ze_info` section.
         asm: IGC's annotated assembly of the last retry.
         kernel: its name in `.ze_info`; None where it holds one only.
+        arguments: names of the kernel's run-time arguments, in order.
         shared_bytes: Triton's `shared`; `.ze_info` says 0 where SLM is passed as an argument.
         source_file: the kernel's file: lines of other files are not its lines.
 
     Raises:
         UnreadableLevelError: either file is malformed.
     """
-    environment = read_ze_info(ze_info, kernel)
+    entry = read_ze_info(ze_info, kernel)
+    environment = cast("dict[str, Any]", entry["execution_env"])
     assembly = parse_assembly(asm)
     code = assembly.instructions
     spans = _loop_spans(assembly)
-    parents = [_parent(spans, i) for i in range(len(spans))]
     inner_loop = _innermost(spans, len(code))
-
     loops: list[NativeLoop] = []
     for index, span in enumerate(spans):
         body = code[span.first : span.last + 1]
-        mix = _mix(body)
         loops.append(
             NativeLoop(
                 index=index,
                 label=span.label,
                 site=_loop_site(body, source_file),
-                parent=parents[index],
-                instructions=mix.instructions,
-                dpas=mix.dpas,
-                loads_2d=mix.loads_2d,
-                stores_2d=mix.stores_2d,
-                prefetches_2d=mix.prefetches_2d,
-                global_loads=mix.global_loads,
-                global_stores=mix.global_stores,
-                atomics=mix.atomics,
-                slm_messages=mix.slm_messages,
-                scratch_messages=mix.scratch_messages,
-                barriers=mix.barriers,
-                send_messages=mix.send_messages,
-                f64_instructions=mix.f64_instructions,
-                int64_instructions=mix.int64_instructions,
-                pipes=mix.pipes,
+                parent=_parent(spans, index),
+                barriers=sum(item.kind == "barrier" for item in body),
+                send_messages=sum(item.kind not in ("alu", "dpas") for item in body),
+                **_mix(body),
             )
         )
 
-    total = _mix(code)
-    shapes = _block_shapes(code)
+    payloads = _payloads(code, _argument_places(entry, assembly))
     per_line = Counter(
         i.line for i in code if i.line is not None and _same_file(i.file, source_file)
     )
@@ -455,29 +479,15 @@ def read_native(
         barrier_count=int(environment.get("barrier_count", 0)),
         hardware_threads_per_xve=int(environment.get("eu_thread_count", 0)),
         has_dpas=bool(environment.get("has_dpas", False)),
-        instructions=total.instructions,
-        dpas=total.dpas,
-        loads_2d=total.loads_2d,
-        stores_2d=total.stores_2d,
-        prefetches_2d=total.prefetches_2d,
-        global_loads=total.global_loads,
-        global_stores=total.global_stores,
-        atomics=total.atomics,
-        slm_messages=total.slm_messages,
-        scratch_messages=total.scratch_messages,
         bank_conflicts=assembly.bank_conflicts,
-        pipes=total.pipes,
         sends_2d=tuple(
-            _send_2d(item, shapes.get(i), inner_loop[i])
-            for i, item in enumerate(code)
-            if item.is_2d
+            _send_2d(code[i], payload, inner_loop[i], arguments) for i, payload in payloads.items()
         ),
         loops=tuple(loops),
         main_loop=_main_loop(loops),
         instructions_per_line=dict(sorted(per_line.items())),
-        f64_instructions=total.f64_instructions,
-        int64_instructions=total.int64_instructions,
         register_allocator=assembly.register_allocator,
+        **_mix(code),
     )
 
 

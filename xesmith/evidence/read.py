@@ -62,6 +62,7 @@ def read(lowering: Lowering) -> Evidence:
             t[0],
             t[1],
             kernel=_native_name(lowering),
+            arguments=[n for n, kind in launch.signature.items() if kind != "constexpr"],
             shared_bytes=shared_bytes,
             source_file=launch.file,
         ),
@@ -103,7 +104,10 @@ def _native_name(lowering: Lowering) -> str | None:
 
 
 def _with_arguments(native: Native, ttgir: Ttgir) -> Native:
-    """Names the pointer argument of each 2D message, where its source line has only one."""
+    """Names the pointer argument of 2D messages whose base is computed from it.
+
+    Their registers do not tell it; their source line does, where it has one block access.
+    """
     arguments: dict[tuple[str, int], set[str | None]] = {}
     for access in ttgir.accesses:
         if access.kind != "pointer" and access.site.line is not None:
@@ -114,7 +118,9 @@ def _with_arguments(native: Native, ttgir: Ttgir) -> Native:
         return next(iter(found)) if len(found) == 1 else None
 
     sends = tuple(
-        send.model_copy(update={"argument": named(send.op, send.site.line)})
+        send
+        if send.argument is not None
+        else send.model_copy(update={"argument": named(send.op, send.site.line)})
         for send in native.sends_2d
     )
     return native.model_copy(update={"sends_2d": sends})
@@ -184,6 +190,5 @@ def schema() -> dict[str, Any]:
     body = Evidence.model_json_schema(mode="serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "https://xesmith.dev/schema/evidence.schema.json",
         **body,
     }
