@@ -53,8 +53,10 @@ _DECORATORS = {
     "triton.runtime.autotuner.heuristics": "heuristics",
 }
 _CONFIGS = ("triton.Config", "triton.runtime.Config", "triton.runtime.autotuner.Config")
-_BLOCK_POINTER_CALLS = frozenset({"make_block_ptr", "advance"})
-_DESCRIPTOR_CALLS = frozenset({"make_tensor_descriptor", "_experimental_make_tensor_descriptor"})
+_POINTER_CALLS = {
+    "block_pointer": {"make_block_ptr", "advance"},
+    "descriptor": {"make_tensor_descriptor", "_experimental_make_tensor_descriptor"},
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class JitFunction:
     calls: tuple[str, ...]  # other jit functions of the file that it calls
     called_by: tuple[str, ...]
     launched: bool  # code outside jit functions refers to it
-    pointer_api: str  # "pointer" | "block_pointer" | "descriptor": the newest that it uses
+    pointer_apis: tuple[str, ...]  # "block_pointer", "descriptor": those that it uses itself
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -140,7 +142,8 @@ class Wrapper:
     span: Span
     line: int
     parameters: tuple[Parameter, ...]
-    has_star: bool
+    has_star: bool  # *args or **kwargs
+    decorators: tuple[str, ...]  # source text
     launches: tuple[str, ...]  # kernels that it refers to
 
 
@@ -193,15 +196,21 @@ class KernelFile:
     @cached_property
     def frozen_digest(self) -> str:
         """SHA-256 over the frozen text and the names of the regions between its pieces."""
-        data = self.text.encode()
         digest = hashlib.sha256()
-        position = 0
-        for name, span in self.regions.items():
-            piece = data[position : span.start]
+        for name, piece in _frozen_pieces(self.text, self.regions):
             digest.update(f"{len(piece)}:{name}:".encode() + piece)
-            position = span.end
-        digest.update(data[position:])
         return digest.hexdigest()
+
+    def frozen_matches(self, base: KernelFile) -> bool:
+        """Whether this file differs from `base` only inside the mutable regions of `base`.
+
+        A region of `base` counts here under its name whether or not it would be mutable by
+        itself: an edited kernel may no longer read a constant.
+        """
+        spans = {function.name: function.span for function in self.jit_functions}
+        spans |= {constant.name: constant.span for constant in self.constants}
+        known = {name: spans[name] for name in base.regions if name in spans}
+        return _frozen_pieces(self.text, known) == _frozen_pieces(base.text, base.regions)
 
     def jit(self, name: str) -> JitFunction:
         """The jit function called `name`. Raises UsageError with the nearest name."""
@@ -316,6 +325,17 @@ def split_block(text: str) -> tuple[str, str | None]:
     if lines[begin].rstrip("\r\n").endswith("(no final newline before)"):
         before = before.removesuffix("\n").removesuffix("\r")
     return before + "".join(lines[end:]), "".join(lines[begin:end])
+
+
+def _frozen_pieces(text: str, regions: Mapping[str, Span]) -> list[tuple[str, bytes]]:
+    """(name of the region that follows, frozen bytes before it), the tail under ""."""
+    data = text.encode()
+    pieces: list[tuple[str, bytes]] = []
+    position = 0
+    for name, span in sorted(regions.items(), key=lambda item: item[1].start):
+        pieces.append((name, data[position : span.start]))
+        position = span.end
+    return [*pieces, ("", data[position:])]
 
 
 def _indent_before(data: bytes, start: int) -> str:
@@ -579,13 +599,7 @@ class _Reader(cst.CSTVisitor):
             ),
             called_by=tuple(other for other in self.jit_nodes if other in users),
             launched=any(user not in self.jit_nodes for user in users),
-            pointer_api=(
-                "descriptor"
-                if called & _DESCRIPTOR_CALLS
-                else "block_pointer"
-                if called & _BLOCK_POINTER_CALLS
-                else "pointer"
-            ),
+            pointer_apis=tuple(api for api, names in _POINTER_CALLS.items() if called & names),
         )
 
     def _tuned(self, node: cst.FunctionDef) -> tuple[tuple[str, ...], bool]:
@@ -655,6 +669,7 @@ class _Reader(cst.CSTVisitor):
             line=self._line(node),
             parameters=self._parameters(node),
             has_star=isinstance(star, cst.Param) or node.params.star_kwarg is not None,
+            decorators=tuple(self.module.code_for_node(d.decorator) for d in node.decorators),
             launches=tuple(kernel for kernel in self.jit_nodes if name in readers[kernel]),
         )
 
