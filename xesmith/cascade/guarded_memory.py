@@ -12,6 +12,7 @@ import bisect
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -106,14 +107,38 @@ class GuardedMemory:
         )
         return moved
 
-    def buffer_near(self, address: int) -> Buffer | None:
-        """The buffer in which, or in whose bands, `address` lies."""
-        index = bisect.bisect_right(self._starts, address)
-        for start in self._starts[max(0, index - 1) : index + 1]:
-            buffer = self._buffers[start]
-            if buffer.band_start <= address < buffer.band_end:
-                return buffer
-        return None
+    def outside(self, addresses: Any, size: int) -> tuple[int, int]:
+        """What of an access lies in a guard band.
+
+        Args:
+            addresses: numpy array of uint64.
+            size: bytes at each.
+
+        Returns:
+            (number of addresses, the most bytes beyond a tensor's end or before its start).
+            Addresses near no buffer are unknown and count as right.
+        """
+        if addresses.size == 0 or not self._buffers:
+            return 0, 0
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        index = bisect.bisect_right(self._starts, low) - 1
+        if index >= 0 and high <= self._buffers[self._starts[index]].end:
+            return 0, 0
+        buffers = [self._buffers[start] for start in self._starts]
+        bands = np.array([b.band_start for b in buffers], dtype=np.uint64)
+        places = np.searchsorted(bands, addresses, side="right").astype(np.int64) - 1
+        first, last = addresses.astype(np.int64), addresses.astype(np.int64) + size
+        starts, ends, band_ends = (
+            np.array(column, dtype=np.int64)[places]
+            for column in (
+                [b.start for b in buffers],
+                [b.end for b in buffers],
+                [b.band_end for b in buffers],
+            )
+        )
+        beyond = np.maximum(starts - first, last - ends)
+        wrong = (places >= 0) & (first < band_ends) & (beyond > 0)
+        return int(wrong.sum()), int(beyond[wrong].max(initial=0))
 
     def broken_guards(self) -> list[tuple[int, int]]:
         """(bytes changed before, bytes changed behind) of each buffer that was overrun."""

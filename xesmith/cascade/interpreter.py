@@ -16,9 +16,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,6 +87,8 @@ def install(watch: Watch, backend: str, target: dict[str, Any] | None) -> None:
     executor = triton_interpreter.GridExecutor
     executor.__call__ = _executor_call(watch, executor.__call__)
     builder: Any = triton_interpreter.interpreter_builder
+    _remember_patches()
+    _skip_overflow_checks(builder)
     _replace_grid_index(builder, watch)
     _watch_memory(builder, watch)
     _mend_bfloat16(builder)
@@ -163,6 +165,47 @@ def _replace_grid_index(builder: Any, watch: Watch) -> None:
     builder.set_grid_idx = set_grid_idx
 
 
+def _remember_patches() -> None:
+    """Spares work that the interpreter repeats at each call of a device function.
+
+    It patches `triton.language` each time, by looking through all its names; the patches stay
+    in place, so once per function is enough. (Newer versions take them back: then `_patch_lang`
+    returns what does so, and is left alone.) The result types are looked up in a table that is
+    built anew for each look.
+    """
+    patch = triton_interpreter._patch_lang
+    patched: set[Any] = set()
+
+    def patch_once(function: Any) -> Any:
+        if function in patched:
+            return None
+        scope = patch(function)
+        if scope is None:
+            patched.add(function)
+        return scope
+
+    triton_interpreter._patch_lang = patch_once
+
+    numpy_type = triton_interpreter._get_np_dtype
+    types: dict[str, Any] = {}
+
+    def remembered_type(dtype: Any) -> Any:
+        name: str = dtype.name
+        if name not in types:
+            types[name] = numpy_type(dtype)
+        return types[name]
+
+    triton_interpreter._get_np_dtype = remembered_type
+
+
+def _skip_overflow_checks(builder: Any) -> None:
+    """The checks of each integer operation assert only with `debug`, yet are always computed:
+    most of the time of a kernel that recomputes its pointers."""
+    options = builder.options
+    if getattr(options, "sanitize_overflow", False) and not options.debug:
+        builder.options = replace(options, sanitize_overflow=False)
+
+
 def _watch_memory(builder: Any, watch: Watch) -> None:
     def wrap(name: str, op: str, pointer_index: int, mask_index: int | None) -> None:
         original = getattr(builder, name)
@@ -184,23 +227,8 @@ def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
     addresses = pointers.data
     if mask is not None and not mask.all():
         addresses = addresses[np.broadcast_to(mask, addresses.shape)]
-    if addresses.size == 0:
-        return
     size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-    low, high = int(addresses.min()), int(addresses.max()) + size
-    buffer = watch.memory.buffer_near(low)
-    if buffer is not None and buffer.start <= low and high <= buffer.end:
-        return
-    seen = 0
-    farthest = 0
-    # Several tensors at once (pointers read from memory) take the slow way.
-    distinct: list[int] = cast(Any, np.unique(addresses)).tolist()
-    for address in distinct:
-        buffer = watch.memory.buffer_near(address)
-        if buffer is None or (buffer.start <= address and address + size <= buffer.end):
-            continue
-        seen += 1
-        farthest = max(farthest, buffer.start - address, address + size - buffer.end)
+    seen, farthest = watch.memory.outside(addresses, size)
     if not seen:
         return
     key = (watch.kernel, op, _line(watch.source_path))
