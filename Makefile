@@ -38,7 +38,8 @@ $(STAMP): $(PINS)
 	done; \
 	if [ -z "$$base" ]; then \
 	  echo "error: no Python 3.10, 3.11 or 3.12 with venv on this machine" >&2; \
-	  echo "  remedy: on Debian and Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 3; \
+	  echo "  remedy: on Debian 12 and Ubuntu 22.04 or 24.04: sudo apt-get install python3-venv;" >&2; \
+	  echo "          elsewhere install Python 3.12 and say make PYTHON=/its/path" >&2; exit 3; \
 	fi; \
 	if ! $(PY) -c '' >/dev/null 2>&1; then echo "making $(VENV) with $$base"; "$$base" -m venv --clear $(VENV); fi
 	@echo "installing packages into $(VENV) (the first time: some minutes)"

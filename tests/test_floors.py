@@ -28,7 +28,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "sight": ("evidence", "ghost", "lowering", "passes", "toolchain", "worker"),
     "judgement": ("cascade", "contracts", "cost", "findings", "timing"),
     "stages": ("cover", "planner", "proposers", "rewrites", "stages"),
-    "engine": ("campaign", "optimize"),
+    "engine": ("campaign", "engine"),
     "faces": ("cli", "hook", "mcp", "report"),
 }
 LEVEL = {name: level for level, names in enumerate(FLOORS.values()) for name in names}

@@ -135,6 +135,19 @@ def test_an_old_one_alone_is_used_and_its_version_read(
     assert tools.spirv_dis == ()
 
 
+def test_the_newest_of_versioned_names_is_found(
+    root: Path, script: Callable[[str, str], Path]
+) -> None:
+    """Compute runtimes since 24.39 install ocloc-VERSION; the plain name is up to packagers."""
+    script("ocloc-25.9.1", "echo 25.9.1")
+    newest = script("ocloc-25.40.1", "echo 25.40.1")
+    script("ocloc-extra", "exit 1")
+    tools = native.find_native()
+    assert not root.exists()
+    assert tools is not None
+    assert tools.ocloc == (str(newest),)
+
+
 def test_xesmith_ocloc_is_obeyed(
     root: Path, script: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

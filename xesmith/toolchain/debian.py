@@ -108,14 +108,17 @@ def no_mirror() -> ToolchainError:
     release = os_release()
     title = release.get("PRETTY_NAME", "this system")
     own = own_package(release)
+    newest = load_pins().native.newest_device
     if own is None:
         remedy = (
-            "install ocloc (Intel's compute runtime, release 26 or newer for "
-            f"{load_pins().native.newest_device}) and spirv-tools by other means and put them "
-            "on PATH, or name ocloc in XESMITH_OCLOC"
+            f"put an ocloc that knows {newest} (Intel's compute-runtime releases, 26.27 does) and "
+            "spirv-tools on PATH, or name the ocloc in XESMITH_OCLOC"
         )
     else:
-        remedy = f"{own.install} (then 'xesmith doctor' tells whether its release is new enough)"
+        remedy = (
+            f"{own.install} (if 'xesmith doctor' then says that it is too old for {newest}: take "
+            "ocloc from Intel's compute-runtime releases)"
+        )
     return ToolchainError(
         f"{title} has no Debian mirror among its package sources; the native tools are "
         "installed from there only",

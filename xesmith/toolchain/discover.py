@@ -62,7 +62,7 @@ def list_toolchains(kind: Kind | None = None) -> list[Toolchain]:
     Raises:
         ToolchainError: an install is broken.
     """
-    native = find_native()
+    native = None if kind == "cuda" else find_native()
     found = [
         toolchain
         for source, look in _environments()
@@ -203,7 +203,7 @@ def _from_python(path: str, kind: Kind) -> Toolchain:
     if shutil.which(path) is None:
         raise UsageError("the toolchain names no Python interpreter", where=path)
     look = inspect_python(Path(path))
-    for toolchain in _toolchains(look, "given", find_native()):
+    for toolchain in _toolchains(look, "given", None if kind == "cuda" else find_native()):
         if toolchain.kind == kind:
             return toolchain
     raise ToolchainError(

@@ -37,12 +37,26 @@ def find_native(root: Path | None = None) -> NativeTools | None:
                 remedy=f"correct or unset it; '{INSTALL_COMMAND}' installs one",
             )
         return _completed(on_path(given), cached)
-    own = shutil.which("ocloc")
+    own = _ocloc_on_path()
     if own is None:
         return cached
     if cached is not None and not probe.knows_device((own,), load_pins().native.newest_device):
         return cached
     return _completed(on_path(own), cached)
+
+
+def _ocloc_on_path() -> str | None:
+    """`ocloc`, else the newest `ocloc-VERSION`: not every distribution links the plain name."""
+    plain = shutil.which("ocloc")
+    if plain is not None:
+        return plain
+    found = {
+        tuple(int(part) for part in path.name[len("ocloc-") :].split(".")): str(path)
+        for folder in os.get_exec_path()
+        for path in Path(folder).glob("ocloc-*")
+        if re.fullmatch(r"ocloc-\d+(\.\d+)*", path.name) and os.access(path, os.X_OK)
+    }
+    return found[max(found)] if found else None
 
 
 def on_path(ocloc: str) -> NativeTools:
