@@ -168,16 +168,39 @@ class _Uncomputed(TorchDispatchMode):
             if _bytes((args, kwargs)) <= LARGEST_COMPUTED_BYTES:
                 return func(*args, **kwargs)
             return _written(schema, args, kwargs)
+        is_factory = _bytes((args, kwargs)) == 0
+        if not is_factory and _bytes((args, kwargs)) <= LARGEST_COMPUTED_BYTES:
+            return func(*args, **kwargs)
         made = _shapes(func, args, kwargs)
-        if made is None or _bytes((args, kwargs, made)) <= LARGEST_COMPUTED_BYTES:
+        if made is None or (is_factory and _bytes(made) <= LARGEST_COMPUTED_BYTES):
             return func(*args, **kwargs)
         return tree_map_only(
             torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype), made
         )
 
 
+#: factories whose result needs no asking: PyTorch's own way to its shape imports sympy (0.4 s)
+_FACTORIES = {
+    "aten::empty": None,
+    "aten::zeros": None,
+    "aten::ones": None,
+    "aten::rand": None,
+    "aten::randn": None,
+    "aten::randint": torch.int64,
+}
+
+
 def _shapes(func: Any, args: Any, kwargs: Any) -> Any:
     """The result on the meta device; None where PyTorch cannot tell without computing."""
+    if func._schema.name in _FACTORIES:
+        names = [argument.name for argument in func._schema.arguments]
+        if "size" in names:
+            position = names.index("size")
+            size = args[position] if position < len(args) else kwargs["size"]
+            dtype = kwargs.get("dtype") or _FACTORIES[func._schema.name]
+            return torch.empty(size, dtype=dtype, device="meta")
+    if torch.Tag.pointwise in func.tags and len(func._schema.returns) == 1:
+        return _pointwise_shape(func, args, kwargs)
 
     def meta(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(
@@ -194,6 +217,26 @@ def _shapes(func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def _pointwise_shape(func: Any, args: Any, kwargs: Any) -> Any:
+    """The result of an elementwise operation, asked of one element of each operand.
+
+    PyTorch's own way to many of these shapes imports torch._dynamo (2 s).
+    """
+    operands: list[torch.Tensor] = []
+
+    def one_element(tensor: torch.Tensor) -> torch.Tensor:
+        operands.append(tensor)
+        return torch.zeros((1,) * tensor.dim(), dtype=tensor.dtype)
+
+    small_args, small_kwargs = tree_map_only(torch.Tensor, one_element, (args, kwargs))
+    dtype = func(*small_args, **small_kwargs).dtype
+    shape = torch.broadcast_shapes(*(t.shape for t in operands))
+    for tensor in operands:
+        if tensor.shape == shape:
+            return torch.empty_like(tensor, dtype=dtype, device="meta")
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _written(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -287,13 +330,21 @@ class _Event:
     record = wait = synchronize = _nothing
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
+def _nothing() -> Callable[..., None]:
+    """A function that does nothing; a new one each time, since PyTorch tells them apart."""
+
+    def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    return nothing
 
 
-@contextlib.contextmanager
-def _context(*_: Any, **__: Any) -> Iterator[None]:
-    yield
+def _context() -> Callable[..., Any]:
+    @contextlib.contextmanager
+    def context(*_: Any, **__: Any) -> Iterator[None]:
+        yield
+
+    return context
 
 
 def _device_module(name: str) -> dict[str, Any]:
@@ -316,20 +367,20 @@ def _device_module(name: str) -> dict[str, Any]:
     return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "_lazy_init": _nothing,
-        "init": _nothing,
+        "_lazy_init": _nothing(),
+        "init": _nothing(),
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "set_device": _nothing,
-        "synchronize": _nothing,
-        "empty_cache": _nothing,
-        "manual_seed": _nothing,
-        "manual_seed_all": _nothing,
+        "set_device": _nothing(),
+        "synchronize": _nothing(),
+        "empty_cache": _nothing(),
+        "manual_seed": _nothing(),
+        "manual_seed_all": _nothing(),
         "current_stream": lambda *_: stream,
         "default_stream": lambda *_: stream,
-        "set_stream": _nothing,
-        "stream": _context,
-        "device": _context,
+        "set_stream": _nothing(),
+        "stream": _context(),
+        "device": _context(),
         "Stream": _Stream,
         "Event": _Event,
         "get_device_properties": lambda *_: properties,
@@ -339,7 +390,7 @@ def _device_module(name: str) -> dict[str, Any]:
         "memory_allocated": lambda *_: 0,
         "max_memory_allocated": lambda *_: 0,
         "memory_reserved": lambda *_: 0,
-        "reset_peak_memory_stats": _nothing,
+        "reset_peak_memory_stats": _nothing(),
         "mem_get_info": lambda *_: (properties.total_memory, properties.total_memory),
     }
 
@@ -352,9 +403,9 @@ def _accelerator(backend: str) -> dict[str, Any]:
         "device_count": lambda: 1,
         "current_device_index": lambda: 0,
         "current_device_idx": lambda: 0,
-        "set_device_index": _nothing,
-        "set_device_idx": _nothing,
+        "set_device_index": _nothing(),
+        "set_device_idx": _nothing(),
         "current_stream": lambda *_: stream,
-        "set_stream": _nothing,
-        "synchronize": _nothing,
+        "set_stream": _nothing(),
+        "synchronize": _nothing(),
     }
