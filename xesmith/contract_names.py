@@ -69,7 +69,7 @@ def _count(level: str, field: str) -> Callable[[Evidence], Number]:
 
 
 def _accesses(level: str, test: Callable[[Access], bool]) -> Callable[[Evidence], int]:
-    return lambda evidence: sum(test(a) for a in getattr(evidence, level).accesses)
+    return lambda evidence: sum(a.reached and test(a) for a in getattr(evidence, level).accesses)
 
 
 def _scaled(*fields: str) -> Callable[[Evidence], Number | None]:
@@ -84,9 +84,18 @@ def _scaled(*fields: str) -> Callable[[Evidence], Number | None]:
 
 def _min_bytes_per_load(evidence: Evidence) -> int | None:
     assert evidence.ttgir is not None
-    widths = [a.bytes_per_access for a in evidence.ttgir.accesses if a.op == "load"]
+    loads = [a for a in evidence.ttgir.accesses if a.op == "load" and a.reached]
+    widths = [a.bytes_per_access for a in loads]
     known = [width for width in widths if width is not None]
     return min(known) if known and len(known) == len(widths) else None
+
+
+def _slm_conversions_in_loop(evidence: Evidence) -> int | None:
+    assert evidence.ttgir is not None
+    conversions = [c for c in evidence.ttgir.layout_conversions if c.loop is not None and c.reached]
+    if any(c.slm_bytes is None for c in conversions):
+        return None
+    return sum(bool(c.slm_bytes) for c in conversions)
 
 
 def _load_lines_2d(evidence: Evidence) -> int:
@@ -129,9 +138,17 @@ def _table() -> dict[str, Name]:
             lambda e: 1,
         ),
         "ttir.dots": Name(
-            "ttir", "sum", "dot operations", lambda e: len(e.ttir.dots) if e.ttir else None
+            "ttir",
+            "sum",
+            "dot operations",
+            lambda e: sum(d.reached for d in e.ttir.dots) if e.ttir else None,
         ),
-        "ttir.loops": Name("ttir", "sum", "loops", lambda e: len(e.ttir.loops) if e.ttir else None),
+        "ttir.loops": Name(
+            "ttir",
+            "sum",
+            "loops",
+            lambda e: sum(x.reached for x in e.ttir.loops) if e.ttir else None,
+        ),
         "ttir.loads": Name("ttir", "sum", "loads", _accesses("ttir", lambda a: a.op == "load")),
         "ttir.stores": Name("ttir", "sum", "stores", _accesses("ttir", lambda a: a.op == "store")),
         "ttir.pointer_loads": Name(
@@ -162,13 +179,16 @@ def _table() -> dict[str, Name]:
             "ttir", "sum", "bytes that all programs store", _scaled("bytes_stored_per_program")
         ),
         "ttgir.dots": Name(
-            "ttgir", "sum", "dot operations", lambda e: len(e.ttgir.dots) if e.ttgir else None
+            "ttgir",
+            "sum",
+            "dot operations",
+            lambda e: sum(d.reached for d in e.ttgir.dots) if e.ttgir else None,
         ),
         "ttgir.dots_on_dpas": Name(
             "ttgir",
             "sum",
             "dots whose result has a DPAS encoding",
-            lambda e: sum(bool(d.on_dpas) for d in e.ttgir.dots) if e.ttgir else None,
+            lambda e: sum(bool(d.on_dpas) and d.reached for d in e.ttgir.dots) if e.ttgir else None,
         ),
         "ttgir.loads_block_io": Name(
             "ttgir",
@@ -186,25 +206,23 @@ def _table() -> dict[str, Name]:
             "ttgir",
             "sum",
             "layout conversions",
-            lambda e: len(e.ttgir.layout_conversions) if e.ttgir else None,
+            lambda e: sum(c.reached for c in e.ttgir.layout_conversions) if e.ttgir else None,
         ),
         "ttgir.layout_conversions_in_loop": Name(
             "ttgir",
             "sum",
             "layout conversions inside a loop",
             lambda e: (
-                sum(c.loop is not None for c in e.ttgir.layout_conversions) if e.ttgir else None
+                sum(c.loop is not None and c.reached for c in e.ttgir.layout_conversions)
+                if e.ttgir
+                else None
             ),
         ),
         "ttgir.slm_conversions_in_loop": Name(
             "ttgir",
             "sum",
             "layout conversions inside a loop that go through SLM",
-            lambda e: (
-                sum(c.loop is not None and c.slm_bytes > 0 for c in e.ttgir.layout_conversions)
-                if e.ttgir
-                else None
-            ),
+            _slm_conversions_in_loop,
         ),
         "ttgir.prefetches": Name("ttgir", "sum", "prefetch operations", _of("ttgir", "prefetches")),
         "ttgir.shared_bytes": Name(

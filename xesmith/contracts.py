@@ -35,7 +35,7 @@ class ProgramEvidence:
     def of(cls, evidence: Sequence[Evidence]) -> ProgramEvidence:
         groups = group_configurations(evidence)
         return cls(
-            launches=tuple(min(group, key=_preference) for group in groups),
+            launches=tuple(_representative(group) for group in groups),
             configurations=sum(len(group) for group in groups),
         )
 
@@ -97,6 +97,17 @@ def group_configurations(evidence: Sequence[Evidence]) -> list[list[Evidence]]:
         else:
             groups.append([item])
     return groups
+
+
+def _representative(group: Sequence[Evidence]) -> Evidence:
+    best = min(group, key=_preference)
+    if len(group) == 1:
+        return best
+    # Tuning launched every configuration once; only what was launched beyond that is the
+    # program's own.
+    launched = sum(item.launch.get("repeats", 1) for item in group)
+    own = max(1, launched - len(group))
+    return best.model_copy(update={"launch": {**best.launch, "repeats": own}})
 
 
 def _preference(evidence: Evidence) -> tuple[Any, ...]:

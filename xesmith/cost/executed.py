@@ -8,7 +8,7 @@ from typing import Any
 
 import simpleeval  # pyright: ignore[reportMissingTypeStubs]
 
-from xesmith.evidence.record import Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
+from xesmith.evidence.record import Dot, Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
 
 _COUNTS = (
     "instructions",
@@ -111,9 +111,14 @@ def argument_values(evidence: Evidence) -> dict[str, int | float]:
 
 
 def trip_count(loop: Loop, values: Mapping[str, int | float]) -> float | None:
-    """Trips of an IR loop: the constant, else its expression at the launch's values."""
+    """Trips of an IR loop: the same in every program, else the mean over all programs, else its
+    expression at the launch's values; 0 behind a condition that is never met."""
+    if not loop.reached:
+        return 0.0
     if loop.trip_count is not None:
         return float(loop.trip_count)
+    if loop.trip_mean is not None:
+        return loop.trip_mean
     if loop.trip_expression is None:
         return None
     functions: dict[str, Any] = {"cdiv": _cdiv, "ceildiv": _cdiv, "min": min, "max": max}
@@ -171,13 +176,17 @@ def loop_times(
         if ir_time is None:
             line = ttir.loops[ir_index].site.line
             raise UnknownTripsError(f"the trip count of the loop at line {line}")
-        times.append(max(outer, ir_time / _unrolled(loop, ir_index, ttir, ttgir, native)))
+        times.append(ir_time / _unrolled(loop, ir_index, ttir, ttgir, native))
     return times
+
+
+def _work(dot: Dot) -> int:
+    return dot.batch * dot.m * dot.n * dot.k
 
 
 def _main_ir_loop(ttir: Ttir, ir_times: list[float | None]) -> int:
     def weight(loop: Loop) -> tuple[float, float, int]:
-        work = sum(d.m * d.n * d.k for d in ttir.dots if d.loop == loop.index)
+        work = sum(_work(d) for d in ttir.dots if d.loop == loop.index and d.reached)
         return (work, ir_times[loop.index] or 0.0, -loop.index)
 
     return max(ttir.loops, key=weight).index
@@ -190,6 +199,6 @@ def _unrolled(loop: NativeLoop, ir_index: int, ttir: Ttir, ttgir: Ttgir, native:
     own = loop.dpas - inner
     if not per_dpas or own <= 0:
         return 1.0
-    flop = sum(2.0 * d.m * d.n * d.k for d in ttir.dots if d.loop == ir_index)
+    flop = sum(2.0 * _work(d) for d in ttir.dots if d.loop == ir_index)
     per_iteration = flop / (ttgir.num_warps * per_dpas)
     return max(1.0, own / per_iteration) if per_iteration else 1.0

@@ -49,8 +49,8 @@ def derive(evidence: Evidence, device: Device, *, lowered_hash: str = "") -> Evi
     """The evidence with `derived` filled in.
 
     Args:
-        lowered_hash: of the lowered code and its native options (see hash_of); an empty one
-            keeps the hash that `evidence` may already hold.
+        lowered_hash: of the lowered code and its native options (see evidence.lowered_hash);
+            an empty one keeps the hash that `evidence` may already hold.
     """
     kept = evidence.derived.lowered_hash if evidence.derived else ""
     derived = Derived(

@@ -11,14 +11,15 @@ Severity = Literal["error", "warning", "note"]
 
 #: every kind of finding: severity and meaning. An error is refused by the device or gives
 #: wrong results there; a warning is an outcome in the native code that costs time; a note is
-#: an opportunity, or a cost that may be needed.
+#: an opportunity, or a cost that may be needed. A warning about something that stands outside
+#: every loop, and so runs once, is given as a note.
 KINDS: dict[str, tuple[Severity, str]] = {
     "cannot-compile": ("error", "the compiler refuses the kernel or does not survive it"),
     "cannot-launch": ("error", "the device would refuse the launch"),
     "slm-over-limit": ("error", "a work-group needs more SLM than the device has"),
     "grf-warps-illegal": ("error", "more sub-groups than the register count allows"),
     "2d-op-illegal": ("error", "a native 2D block operation on a surface that it must not touch"),
-    "not-power-of-two": ("error", "a warp count that is no power of two"),
+    "not-power-of-two": ("error", "a warp count or block size that is no power of two"),
     "load-not-2d-block": ("warning", "a load of a tile that is no 2D block load in native code"),
     "store-not-2d-block": ("warning", "a store of a tile that is no 2D block store"),
     "block-io-intent-without-outcome": (
@@ -35,7 +36,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "needless-mask": ("note", "a mask that is always true for the launched shape"),
     "missing-prefetch": ("note", "a loop that loads without prefetching"),
     "many-kernels": ("note", "several launches where one would do"),
-    "odd-block-size": ("note", "a tile that is no multiple of what the DPAS engine works on"),
+    "2d-op-unchecked": ("note", "a native 2D block operation on a surface that is not known"),
 }
 
 
