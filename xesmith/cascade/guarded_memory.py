@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -125,19 +125,20 @@ class GuardedMemory:
         if index >= 0 and high <= self._buffers[self._starts[index]].end:
             return 0, 0
         buffers = [self._buffers[start] for start in self._starts]
-        bands = np.array([b.band_start for b in buffers], dtype=np.uint64)
-        places = np.searchsorted(bands, addresses, side="right").astype(np.int64) - 1
-        first, last = addresses.astype(np.int64), addresses.astype(np.int64) + size
+        numpy = cast(Any, np)
+        bands = numpy.array([b.band_start for b in buffers], dtype=numpy.uint64)
+        places: Any = numpy.searchsorted(bands, addresses, side="right").astype(numpy.int64) - 1
+        first, last = addresses.astype(numpy.int64), addresses.astype(numpy.int64) + size
         starts, ends, band_ends = (
-            np.array(column, dtype=np.int64)[places]
+            numpy.array(column, dtype=numpy.int64)[places]
             for column in (
                 [b.start for b in buffers],
                 [b.end for b in buffers],
                 [b.band_end for b in buffers],
             )
         )
-        beyond = np.maximum(starts - first, last - ends)
-        wrong = (places >= 0) & (first < band_ends) & (beyond > 0)
+        beyond: Any = numpy.maximum(starts - first, last - ends)
+        wrong: Any = (places >= 0) & (first < band_ends) & (beyond > 0)
         return int(wrong.sum()), int(beyond[wrong].max(initial=0))
 
     def broken_guards(self) -> list[tuple[int, int]]:
