@@ -14,7 +14,9 @@ it was rendered from.
 # ruff: noqa: N802
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -361,14 +363,17 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
     try:
         module = cst.parse_module(body)
     except cst.ParserSyntaxError as error:
+        message, line = _syntax_error(body) or (error.message, error.raw_line)
         raise InputKernelError(
-            f"syntax error: {error.message}",
-            where=f"{path}:{error.raw_line}",
+            f"syntax error: {message}",
+            where=f"{path}:{line}",
             remedy="make the file importable by Python first",
         ) from error
     except RecursionError as error:
         raise InputKernelError("nested too deeply to parse", where=path) from error
-    if module.code != body:
+    # libcst drops odd white space at the very end; no region reaches there.
+    code = module.code.rstrip()
+    if not body.startswith(code) or body[len(code) :].strip() or re.search(r"\r(?!\n)", body):
         raise UsageError(
             "the file has line endings that cannot be kept (a lone carriage return)",
             where=path,
@@ -382,6 +387,17 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
         raise InputKernelError("nested too deeply to parse", where=path) from error
     assert reader.result is not None
     return reader.result
+
+
+def _syntax_error(text: str) -> tuple[str, int] | None:
+    """Python's own message and line, which are better than libcst's."""
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return error.msg, error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    return None
 
 
 class _Reader(cst.CSTVisitor):

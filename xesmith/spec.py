@@ -320,6 +320,16 @@ class Spec:
         shapes = self.odd_shapes(shape, tiles, budget, fixed)
         return shapes[0] if shapes else None
 
+    def resized(self, shape: Shape, changes: Mapping[str, int]) -> Shape:
+        """`shape` with other sizes for some dims; everything that follows from dims follows.
+
+        Raises:
+            UsageError: a name that is no dim of the shape.
+        """
+        self._check_names(shape, tuple(changes))
+        dims = {**shape.dims, **changes}
+        return replace(self._shape(shape.variant, shape.index, dims), kind="scaled")
+
     def _outer_dims(self, shape: Shape, excluded: Collection[str]) -> tuple[str, ...]:
         """Dims that lead every input alike, before its last two, and are nothing else."""
         shapes = [self.inputs[item.name].shape for item in shape.inputs]
@@ -566,7 +576,8 @@ def _validated(model: type[_M], data: Any, where: str) -> _M:
     try:
         return model.model_validate(_mapping(data, where))
     except ValidationError as error:
-        first = error.errors()[0]
+        # A field that is unknown is often the one that is missed.
+        first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise UsageError(
@@ -726,9 +737,12 @@ def evaluate_formula(text: str, dims: Mapping[str, DimValue], where: str) -> int
     """
     if len(text) > _MAX_FORMULA_CHARACTERS:
         raise UsageError(f"a formula of {len(text)} characters is too long", where=where)
-    evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(dims))
+    evaluator: Any = simpleeval.SimpleEval(
+        operators=_OPERATORS, functions=_FUNCTIONS, names=dict(dims)
+    )
+    del evaluator.nodes[ast.Attribute]  # dims have none
     try:
-        value = cast("Any", evaluator.eval(text))  # pyright: ignore[reportUnknownMemberType]
+        value = evaluator.eval(text)
     except simpleeval.NameNotDefined as error:
         name = str(getattr(error, "name", ""))
         raise UsageError(

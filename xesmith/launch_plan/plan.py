@@ -176,7 +176,9 @@ _FIELDS = {
 
 
 def _first_error(error: ValidationError, where: str) -> PlanError:
-    first = error.errors(include_url=False)[0]
+    # A field that is unknown is often the one that is missed.
+    errors = error.errors(include_url=False)
+    first = min(errors, key=lambda item: item["type"] != "extra_forbidden")
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
     place = "".join(steps).lstrip(".")
     if first["type"] == "extra_forbidden":
