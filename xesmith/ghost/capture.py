@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xesmith.ghost.driver import GhostDriver, Limits, Target, make_backend_class
+from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.ghost.position import function_position
 from xesmith.lowering.options import OptionError, Options, normalise, reported
@@ -70,12 +71,12 @@ class _Call:
     config: dict[str, Any] | None
 
 
-class LaunchRefused(Exception):
+class LaunchRefusedError(Exception):
     """Raised into the program where the device would have raised, but for another reason
     than Triton has a class for (an option that would be ignored)."""
 
 
-class _Abandoned(Exception):
+class _AbandonedLaunchError(Exception):
     """Ends a launch whose failure is recorded, when the program shall go on."""
 
 
@@ -123,23 +124,22 @@ class Recorder:
         self._defaults: dict[str, Any] | None = None
 
     def __enter__(self) -> Recorder:
-        import triton
-        from triton.runtime.autotuner import Autotuner
-        from triton.runtime.jit import JITFunction
-
+        triton = foreign("triton")
+        compiler_module = foreign("triton.compiler.compiler")
+        tuner_class = foreign("triton.runtime.autotuner").Autotuner
+        function_class = foreign("triton.runtime.jit").JITFunction
         compiler_class = make_backend_class(self._target)
-        compiler_module = sys.modules["triton.compiler.compiler"]
         self._driver = GhostDriver(self._target, self._make_launcher, self._benchmark)
         triton.runtime.driver.set_active(self._driver)
-        self._patch(JITFunction, "run", self._wrap_run)
-        self._patch(JITFunction, "parse", self._wrap_parse)
-        self._patch(Autotuner, "run", self._wrap_tuner_run)
-        self._patch(Autotuner, "_bench", self._wrap_bench)
+        self._patch(function_class, "run", self._wrap_run)
+        self._patch(function_class, "parse", self._wrap_parse)
+        self._patch(tuner_class, "run", self._wrap_tuner_run)
+        self._patch(tuner_class, "_bench", self._wrap_bench)
         self._patch(triton.compiler, "compile", self._wrap_compile)
         self._patch(compiler_class, "add_stages", self._wrap_add_stages)
         self._patch(compiler_module, "get_cache_manager", lambda _: self._make_cache_manager)
         # The key only has to be one per process here: hashing libtriton takes 0.5 s.
-        for module in (compiler_module, sys.modules["triton.runtime.cache"]):
+        for module in (compiler_module, foreign("triton.runtime.cache")):
             if hasattr(module, "triton_key"):
                 self._patch(module, "triton_key", lambda _: lambda: triton.__version__)
         return self
@@ -184,7 +184,7 @@ class Recorder:
                     **debug,
                     **options.compiler,
                 )
-            except _Abandoned:
+            except _AbandonedLaunchError:
                 return None
             finally:
                 self._calls.pop()
@@ -193,9 +193,9 @@ class Recorder:
 
     def _option_defaults(self) -> dict[str, Any]:
         if self._defaults is None:
-            from triton.compiler.compiler import make_backend
-
-            backend = make_backend(self._driver.get_current_target())
+            backend = foreign("triton.compiler.compiler").make_backend(
+                self._driver.get_current_target()
+            )
             self._defaults = dict(backend.parse_options({}).__dict__)
         return self._defaults
 
@@ -232,7 +232,7 @@ class Recorder:
             replace(failure, line=line),
         )
         if not self._keep_going:
-            raise self._raising(LaunchRefused(failure.message), failure)
+            raise self._raising(LaunchRefusedError(failure.message), failure)
 
     def _raising(self, error: Exception, failure: Failure) -> Exception:
         self.raised.append((error, failure))
@@ -294,7 +294,7 @@ class Recorder:
                 self._last_failed = True
                 self._add(compiled.launch, compiled, compiled.failure)
                 if self._keep_going:
-                    raise _Abandoned from error
+                    raise _AbandonedLaunchError from error
                 self._raising(error, compiled.failure)
                 raise
             finally:
@@ -464,7 +464,7 @@ class Recorder:
         function = src.fn
         file, line = function_position(function)
         names: list[str] = function.arg_names
-        given = call.options.given if call is not None else {}
+        given: dict[str, Any] = call.options.given if call is not None else {}
         return Launch(
             index=len(self.lowerings),
             kernel=function.__name__,
@@ -479,9 +479,10 @@ class Recorder:
                 if len(path) == 1
             },
             divisible_by_16=tuple(
-                names[path[0]]
+                names[int(path[0])]
                 for path, attributes in src.attrs.items()
-                if any(a[0] == "tt.divisibility" and a[1] % 16 == 0 for a in attributes)
+                if len(path) == 1
+                and any(a[0] == "tt.divisibility" and a[1] % 16 == 0 for a in attributes)
             ),
             options={k: _plain(v) for k, v in reported(given, resolved).items()},
             config_index=call.config_index if call is not None else None,
@@ -607,7 +608,7 @@ def _bind(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 def _evaluate_grid(grid: Any, values: dict[str, Any]) -> tuple[int, int, int]:
     if grid is None:  # warmup
         return (1, 1, 1)
-    shape = grid(values) if callable(grid) else grid
+    shape: Any = grid(values) if callable(grid) else grid
     if isinstance(shape, int):
         shape = (shape,)
     for extent in shape:
@@ -629,10 +630,10 @@ def _illegal_warps(warps: Any) -> Failure | None:
 
 
 def _out_of_resources(failure: Failure) -> Exception:
-    from triton.runtime.errors import OutOfResources
-
     required, limit = failure.numbers.values()
-    return OutOfResources(required, limit, failure.message.partition(":")[0])
+    return foreign("triton.runtime.errors").OutOfResources(
+        required, limit, failure.message.partition(":")[0]
+    )
 
 
 def _metadata(metadata: Any) -> dict[str, Any]:
@@ -655,7 +656,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return tensor_arg(value)
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in cast("list[Any]", value)]
     inner = getattr(value, "value", value)  # tl.constexpr
     if inner is not value:
         return _plain(inner)

@@ -21,11 +21,12 @@ import ast
 import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from xesmith.ghost.foreign import foreign
 from xesmith.ghost.position import function_position
 
 #: findings about an access that only the translation into tensors of pointers causes
@@ -62,8 +63,7 @@ class TensorDescriptor(NamedTuple):
 def host_descriptor(
     base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
 ) -> TensorDescriptor:
-    from triton.language import constexpr
-
+    constexpr = foreign("triton.language").constexpr
     sizes = tuple(constexpr(int(b)) for b in block_shape)
     return TensorDescriptor(
         base, tuple(int(s) for s in shape), tuple(int(s) for s in strides), sizes
@@ -71,7 +71,7 @@ def host_descriptor(
 
 
 @contextlib.contextmanager
-def translated_descriptors(report: Report, *, block_pointers: bool) -> Iterator[None]:
+def translated_descriptors(report: Report, *, block_pointers: bool) -> Generator[None]:
     """While entered, a compiler without tensor descriptors compiles kernels that use them.
 
     Does nothing where the compiler has them.
@@ -81,15 +81,14 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Iterator[
             that it would cause.
         block_pointers: False leaves only tensors of pointers.
     """
-    import triton
-    import triton.language as tl
-    from triton.compiler.code_generator import CodeGenerator
-    from triton.runtime.jit import JITFunction
-
+    triton = foreign("triton")
+    tl = foreign("triton.language")
+    generator_class = foreign("triton.compiler.code_generator").CodeGenerator
+    function_class = foreign("triton.runtime.jit").JITFunction
     if hasattr(tl, "make_tensor_descriptor"):
         yield
         return
-    original_parse = JITFunction.parse
+    original_parse = function_class.parse
     functions = _device_functions()
 
     def parse(function: Any) -> ast.Module:
@@ -103,7 +102,7 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Iterator[
                 report(access.sentence(line), access.suppress)
         return tree
 
-    original_call = CodeGenerator.call_JitFunction
+    original_call = generator_class.call_JitFunction
 
     def call(generator: Any, function: Any, args: Any, kwargs: Any) -> Any:
         args = [_packed(a, functions.Descriptor) for a in args]
@@ -111,12 +110,12 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Iterator[
         return original_call(generator, function, args, kwargs)
 
     stand_ins: list[tuple[Any, str, Any]] = [
-        (CodeGenerator, "call_JitFunction", call),
+        (generator_class, "call_JitFunction", call),
         (tl, "make_tensor_descriptor", functions.make_tensor_descriptor),
-        (JITFunction, "parse", parse),
+        (function_class, "parse", parse),
     ]
     if not hasattr(triton, "set_allocator"):
-        stand_ins.append((triton, "set_allocator", lambda _: None))
+        stand_ins.append((triton, "set_allocator", _set_allocator))
     host = types.ModuleType("triton.tools.tensor_descriptor")
     host.TensorDescriptor = _HostDescriptor  # type: ignore[attr-defined]
     with contextlib.ExitStack() as undo:
@@ -130,6 +129,10 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Iterator[
         sys.modules[host.__name__] = host
         undo.callback(sys.modules.pop, host.__name__, None)
         yield
+
+
+def _set_allocator(_: Any) -> None:
+    """Newer kernels give Triton an allocator for descriptors; nothing is allocated here."""
 
 
 class _HostDescriptor:
@@ -289,14 +292,14 @@ class _Expressions(ast.NodeTransformer):
             if name in ("body", "orelse", "finalbody") and isinstance(value, list):
                 continue
             if isinstance(value, list):
-                setattr(
-                    node, name, [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
-                )
+                items = cast("list[Any]", value)
+                visited = [self.visit(v) if isinstance(v, ast.AST) else v for v in items]
+                setattr(node, name, visited)
             elif isinstance(value, ast.AST):
                 setattr(node, name, self.visit(value))
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         return self._owner.access(node, self._loop, self._straight) or node
 
@@ -407,7 +410,7 @@ def _first_value(expression: ast.expr, loop: _Loop, line: int) -> ast.expr:
     """`expression` in the first round, in terms of what is known before the loop."""
 
     class First(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+        def visit_Name(self, node: ast.Name) -> ast.expr:
             if node.id == loop.counter:
                 return ast.copy_location(deepcopy(loop.start), node)
             step = loop.steps.get(node.id)
@@ -442,9 +445,8 @@ def _call(function: str, arguments: list[ast.expr], at: ast.expr) -> ast.Call:
 
 def _device_functions() -> types.ModuleType:
     """The functions of the language that translated kernels call, as a module."""
-    import triton.language as tl
-    from triton.language import core, semantic
-
+    tl = foreign("triton.language")
+    core, semantic = foreign("triton.language.core"), foreign("triton.language.semantic")
     module = types.ModuleType("triton.language.xesmith_descriptor")
 
     def builtin(function: Any) -> Any:
@@ -545,7 +547,9 @@ def _device_functions() -> types.ModuleType:
             # A descriptor's addresses are 64 bits wide.
             wide = semantic.cast(index, tl.int64, builder)
             step = semantic.to_tensor(strides[dim], builder)
-            pointers = semantic.add(pointers, semantic.mul(wide, step, True, builder), True, builder)
+            pointers = semantic.add(
+                pointers, semantic.mul(wide, step, True, builder), True, builder
+            )
         return pointers, mask
 
     @builtin

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from xesmith.ghost.foreign import foreign
+
 #: shared memory that the compiled kernel is loaded with is judged by us, not by Triton's own
 #: check, since that one raises before the launch (and its grid) could be captured
 _UNBOUNDED_BYTES = 1 << 40
@@ -54,7 +56,7 @@ class GhostUtils:
     """Stands in for the driver's C extension."""
 
     def __init__(self, target: Target) -> None:
-        arch: dict[str, Any] = target.arch if isinstance(target.arch, dict) else {}
+        arch: dict[str, Any] = target.arch if target.backend == "xpu" else {}
         self._properties: dict[str, Any] = {
             **arch,
             "max_shared_mem": _UNBOUNDED_BYTES,
@@ -91,9 +93,9 @@ class GhostDriver:
         launcher: Callable[[Any, Any], Callable[..., None]],
         benchmarker: Callable[..., Sequence[float]],
     ) -> None:
-        from triton.backends.compiler import GPUTarget
-
-        self._target = GPUTarget(target.backend, target.arch, target.warp_size)
+        self._target = foreign("triton.backends.compiler").GPUTarget(
+            target.backend, target.arch, target.warp_size
+        )
         self._backend = target.backend
         self._benchmarker = benchmarker
         self.utils = GhostUtils(target)
@@ -116,7 +118,7 @@ class GhostDriver:
 
     def get_device_capability(self, device: int | None = None) -> Any:
         arch = self._target.arch
-        return arch if isinstance(arch, dict) else divmod(arch, 10)
+        return arch if self._backend == "xpu" else divmod(arch, 10)
 
     def get_active_torch_device(self) -> Any:
         import torch
@@ -152,13 +154,12 @@ def make_backend_class(target: Target) -> type:
     Raises:
         LookupError: this Triton has no backend for it.
     """
-    from triton.backends import backends
-
-    for backend in backends.values():
-        compiler: Any = backend.compiler
-        from triton.backends.compiler import GPUTarget
-
-        if compiler.supports_target(GPUTarget(target.backend, target.arch, target.warp_size)):
+    gpu = foreign("triton.backends.compiler").GPUTarget(
+        target.backend, target.arch, target.warp_size
+    )
+    for backend in foreign("triton.backends").backends.values():
+        compiler = backend.compiler
+        if compiler.supports_target(gpu):
             _skip_architecture_build(compiler)
             return compiler
     raise LookupError(f"this Triton has no backend for '{target.backend}'")
@@ -191,6 +192,5 @@ def _skip_architecture_build(compiler: Any) -> None:
 
 def _loads_thread_limit() -> bool:
     """Whether this Triton's loader gives the largest work-group as a fifth value."""
-    from triton.compiler.compiler import CompiledKernel
-
-    return "n_max_threads" in inspect.getsource(CompiledKernel._init_handles)
+    kernel_class = foreign("triton.compiler.compiler").CompiledKernel
+    return "n_max_threads" in inspect.getsource(kernel_class._init_handles)

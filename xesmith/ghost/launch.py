@@ -6,7 +6,7 @@ Standard library only: worker processes in foreign environments import it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class Launch:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Launch:
-        values = {k: _value(v) for k, v in data["values"].items()}
-        return cls(
-            **{
-                **data,
-                "values": values,
-                "grid": tuple(data["grid"]),
-                "divisible_by_16": tuple(data["divisible_by_16"]),
-            }
-        )
+        fields: dict[str, Any] = {
+            **data,
+            "values": {k: _value(v) for k, v in data["values"].items()},
+            "grid": tuple(data["grid"]),
+            "divisible_by_16": tuple(data["divisible_by_16"]),
+        }
+        return cls(**fields)
 
 
 def _value(v: Any) -> Any:
-    if isinstance(v, dict) and "pointer_alignment_bytes" in v:
-        return TensorArg(**{**v, "shape": tuple(v["shape"]), "strides": tuple(v["strides"])})
-    return v
+    if not isinstance(v, dict) or "pointer_alignment_bytes" not in v:
+        return cast("Any", v)
+    fields = cast("dict[str, Any]", v)
+    tuples: dict[str, Any] = {name: tuple(fields[name]) for name in ("shape", "strides")}
+    return TensorArg(**{**fields, **tuples})
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,17 @@ class TensorSpec:
     value_range: tuple[float, float] | None = None
     transforms: tuple[str, ...] = ()
     memory_format: str | None = None
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TensorSpec:
+        value_range = data.get("value_range")
+        fields: dict[str, Any] = {
+            **data,
+            "shape": tuple(data["shape"]),
+            "value_range": None if value_range is None else tuple(value_range),
+            "transforms": tuple(data.get("transforms", ())),
+        }
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -106,24 +117,11 @@ class Program:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
-        inputs = data.get("inputs")
-        return cls(
-            **{
-                **data,
-                "inits": None if data.get("inits") is None else tuple(data["inits"]),
-                "inputs": None
-                if inputs is None
-                else tuple(
-                    TensorSpec(
-                        name=i["name"],
-                        shape=tuple(i["shape"]),
-                        dtype=i["dtype"],
-                        value_range=None if i.get("value_range") is None else tuple(i["value_range"]),
-                        transforms=tuple(i.get("transforms", ())),
-                        memory_format=i.get("memory_format"),
-                    )
-                    for i in inputs
-                ),
-                "argv": tuple(data.get("argv", ())),
-            }
-        )
+        inputs, inits = data.get("inputs"), data.get("inits")
+        fields: dict[str, Any] = {
+            **data,
+            "inits": None if inits is None else tuple(inits),
+            "inputs": None if inputs is None else tuple(TensorSpec.from_json(i) for i in inputs),
+            "argv": tuple(data.get("argv", ())),
+        }
+        return cls(**fields)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xesmith.ghost.capture import Recorder
+from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Program, TensorSpec
 from xesmith.ghost.torch_device import GhostTorch
 from xesmith.lowering.record import Failure
@@ -71,7 +72,7 @@ def _call_model(program: Program, module: types.ModuleType) -> None:
     import torch
 
     model_class = _required(module, "Model", program)
-    torch.manual_seed(program.seed)
+    foreign("torch").manual_seed(program.seed)
     inits = program.inits
     if inits is None:
         inits = tuple(_optional(module, "get_init_inputs"))

@@ -12,8 +12,9 @@ Runs in worker processes: standard library and torch only.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -82,7 +83,7 @@ class GhostTorch:
         note = "torch.compile was left out: only kernels that the program launches itself are seen"
         if note not in self._notes:
             self._notes.append(note)
-        return (lambda m: m) if model is None else model
+        return self._uncompiled if model is None else model
 
     def _comparisons(self) -> dict[str, Any]:
         return {name: self._compared(answer) for name, answer in _COMPARISONS.items()}
@@ -168,48 +169,61 @@ class _Uncomputed(TorchDispatchMode):
             if _bytes((args, kwargs)) <= LARGEST_COMPUTED_BYTES:
                 return func(*args, **kwargs)
             return _written(schema, args, kwargs)
-        is_factory = _bytes((args, kwargs)) == 0
-        if not is_factory and _bytes((args, kwargs)) <= LARGEST_COMPUTED_BYTES:
+        if schema.name.startswith(("aten::empty", "aten::new_empty")):
+            return func(*args, **kwargs)  # touches no memory
+        operand_bytes = _bytes((args, kwargs))
+        if 0 < operand_bytes <= LARGEST_COMPUTED_BYTES:
             return func(*args, **kwargs)
-        made = _shapes(func, args, kwargs)
-        if made is None or (is_factory and _bytes(made) <= LARGEST_COMPUTED_BYTES):
+        made = _uncomputed(func, args, kwargs)
+        if made is None or (operand_bytes == 0 and _bytes(made) <= LARGEST_COMPUTED_BYTES):
             return func(*args, **kwargs)
-        return tree_map_only(
-            torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype), made
-        )
+        return made
 
 
-#: factories whose result needs no asking: PyTorch's own way to its shape imports sympy (0.4 s)
-_FACTORIES = {
-    "aten::empty": None,
-    "aten::zeros": None,
-    "aten::ones": None,
-    "aten::rand": None,
-    "aten::randn": None,
-    "aten::randint": torch.int64,
-}
+def _uncomputed(func: Any, args: Any, kwargs: Any) -> Any:
+    """Empty tensors like the result; None where PyTorch cannot tell without computing.
+
+    The common cases are answered here. PyTorch's own way to the shape of many of them imports
+    sympy (0.5 s) or torch._dynamo (2 s) into each child.
+    """
+    schema = func._schema
+    dtype = kwargs.get("dtype")
+    if schema.name.endswith("_like") or schema.name in ("aten::clone", "aten::_to_copy"):
+        layout = kwargs.get("memory_format") or torch.preserve_format
+        return torch.empty_like(args[0], dtype=dtype, memory_format=layout)
+    names = [argument.name for argument in schema.arguments]
+    if schema.name in _SIZED and "size" in names:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if dtype is None and schema.name in ("aten::full", "aten::randint"):
+            dtype = torch.full((1,), given.get("fill_value", 0)).dtype
+        if dtype is None and "self" in given:
+            dtype = given["self"].dtype
+        return torch.empty(given["size"], dtype=dtype)
+    if torch.Tag.pointwise in func.tags and len(schema.returns) == 1:
+        return _pointwise(func, args, kwargs)
+    made = _on_meta(func, args, kwargs)
+    return tree_map_only(
+        torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype), made
+    )
 
 
-def _shapes(func: Any, args: Any, kwargs: Any) -> Any:
-    """The result on the meta device; None where PyTorch cannot tell without computing."""
-    if func._schema.name in _FACTORIES:
-        names = [argument.name for argument in func._schema.arguments]
-        if "size" in names:
-            position = names.index("size")
-            size = args[position] if position < len(args) else kwargs["size"]
-            dtype = kwargs.get("dtype") or _FACTORIES[func._schema.name]
-            return torch.empty(size, dtype=dtype, device="meta")
-    if torch.Tag.pointwise in func.tags and len(func._schema.returns) == 1:
-        return _pointwise_shape(func, args, kwargs)
+#: operations whose result has the shape of their argument `size`
+_SIZED = tuple(
+    f"aten::{name}"
+    for name in (
+        *("zeros", "ones", "full", "rand", "randn", "randint"),
+        *("new_zeros", "new_ones", "new_full"),
+    )
+)
 
+
+def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
     def meta(tensor: torch.Tensor) -> torch.Tensor:
-        return torch.empty_strided(
-            tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
-        )
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
     try:
         args, kwargs = tree_map_only(torch.Tensor, meta, (args, kwargs))
-        if any(a.name == "device" for a in func._schema.arguments):
+        if any(argument.name == "device" for argument in func._schema.arguments):
             kwargs = {**kwargs, "device": torch.device("meta")}
             kwargs.pop("pin_memory", None)
         if kwargs.get("generator") is not None:
@@ -219,7 +233,7 @@ def _shapes(func: Any, args: Any, kwargs: Any) -> Any:
         return None
 
 
-def _pointwise_shape(func: Any, args: Any, kwargs: Any) -> Any:
+def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     """The result of an elementwise operation, asked of one element of each operand.
 
     PyTorch's own way to many of these shapes imports torch._dynamo (2 s).
@@ -232,11 +246,17 @@ def _pointwise_shape(func: Any, args: Any, kwargs: Any) -> Any:
 
     small_args, small_kwargs = tree_map_only(torch.Tensor, one_element, (args, kwargs))
     dtype = func(*small_args, **small_kwargs).dtype
-    shape = torch.broadcast_shapes(*(t.shape for t in operands))
+    reversed_shapes = [reversed(t.shape) for t in operands]
+    # Not torch.broadcast_shapes, which imports sympy. An extent of 1 gives way, also to 0.
+    extents = [
+        next((e for e in column if e != 1), 1)
+        for column in itertools.zip_longest(*reversed_shapes, fillvalue=1)
+    ]
+    shape = torch.Size(reversed(extents))
     for tensor in operands:
         if tensor.shape == shape:
-            return torch.empty_like(tensor, dtype=dtype, device="meta")
-    return torch.empty(shape, dtype=dtype, device="meta")
+            return torch.empty_like(tensor, dtype=dtype)
+    return torch.empty(shape, dtype=dtype)
 
 
 def _written(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -330,21 +350,20 @@ class _Event:
     record = wait = synchronize = _nothing
 
 
-def _nothing() -> Callable[..., None]:
-    """A function that does nothing; a new one each time, since PyTorch tells them apart."""
-
-    def nothing(*_: Any, **__: Any) -> None:
-        return None
-
-    return nothing
-
-
 def _context() -> Callable[..., Any]:
-    @contextlib.contextmanager
-    def context(*_: Any, **__: Any) -> Iterator[None]:
-        yield
+    def context(*_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext()
 
     return context
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    """A function that gives `answer` to any arguments."""
+
+    def always(*_: Any, **__: Any) -> Any:
+        return answer
+
+    return always
 
 
 def _device_module(name: str) -> dict[str, Any]:
@@ -365,47 +384,47 @@ def _device_module(name: str) -> dict[str, Any]:
     )
     stream = _Stream()
     return {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "_lazy_init": _nothing(),
-        "init": _nothing(),
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": _nothing(),
-        "synchronize": _nothing(),
-        "empty_cache": _nothing(),
-        "manual_seed": _nothing(),
-        "manual_seed_all": _nothing(),
-        "current_stream": lambda *_: stream,
-        "default_stream": lambda *_: stream,
-        "set_stream": _nothing(),
+        "is_available": _always(True),
+        "is_initialized": _always(True),
+        "_lazy_init": _always(None),
+        "init": _always(None),
+        "device_count": _always(1),
+        "current_device": _always(0),
+        "set_device": _always(None),
+        "synchronize": _always(None),
+        "empty_cache": _always(None),
+        "manual_seed": _always(None),
+        "manual_seed_all": _always(None),
+        "current_stream": _always(stream),
+        "default_stream": _always(stream),
+        "set_stream": _always(None),
         "stream": _context(),
         "device": _context(),
         "Stream": _Stream,
         "Event": _Event,
-        "get_device_properties": lambda *_: properties,
-        "get_device_name": lambda *_: properties.name,
-        "get_device_capability": lambda *_: (9, 0) if name == "cuda" else vars(properties),
-        "is_bf16_supported": lambda *_, **__: True,
-        "memory_allocated": lambda *_: 0,
-        "max_memory_allocated": lambda *_: 0,
-        "memory_reserved": lambda *_: 0,
-        "reset_peak_memory_stats": _nothing(),
-        "mem_get_info": lambda *_: (properties.total_memory, properties.total_memory),
+        "get_device_properties": _always(properties),
+        "get_device_name": _always(properties.name),
+        "get_device_capability": _always((9, 0) if name == "cuda" else vars(properties)),
+        "is_bf16_supported": _always(True),
+        "memory_allocated": _always(0),
+        "max_memory_allocated": _always(0),
+        "memory_reserved": _always(0),
+        "reset_peak_memory_stats": _always(None),
+        "mem_get_info": _always((properties.total_memory, properties.total_memory)),
     }
 
 
 def _accelerator(backend: str) -> dict[str, Any]:
     stream = _Stream()
     return {
-        "is_available": lambda: True,
-        "current_accelerator": lambda *_, **__: torch.device(backend),
-        "device_count": lambda: 1,
-        "current_device_index": lambda: 0,
-        "current_device_idx": lambda: 0,
-        "set_device_index": _nothing(),
-        "set_device_idx": _nothing(),
-        "current_stream": lambda *_: stream,
-        "set_stream": _nothing(),
-        "synchronize": _nothing(),
+        "is_available": _always(True),
+        "current_accelerator": _always(torch.device(backend)),
+        "device_count": _always(1),
+        "current_device_index": _always(0),
+        "current_device_idx": _always(0),
+        "set_device_index": _always(None),
+        "set_device_idx": _always(None),
+        "current_stream": _always(stream),
+        "set_stream": _always(None),
+        "synchronize": _always(None),
     }

@@ -38,7 +38,9 @@ class LoweringCache:
         bound_bytes: `evict` removes the entries that were longest not read above this.
     """
 
-    def __init__(self, folder: Path | None = None, *, bound_bytes: int = DEFAULT_BOUND_BYTES) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, bound_bytes: int = DEFAULT_BOUND_BYTES
+    ) -> None:
         self.folder = folder or cache_folder() / "lowerings"
         self._bound_bytes = bound_bytes
 
@@ -62,7 +64,7 @@ class LoweringCache:
             return None
         with contextlib.suppress(OSError):
             os.utime(record)
-        return _moved(run, lambda path: str(entry / path), cached=True)
+        return _moved(run, entry, cached=True)
 
     def new_folder(self) -> Path:
         """A folder on the cache's own file system, to be given to `put`."""
@@ -76,7 +78,7 @@ class LoweringCache:
         Returns:
             The run with its files' new paths.
         """
-        relative = _moved(run, lambda path: os.path.relpath(path, folder), cached=False)
+        relative = _relative(run, folder)
         names = {path for item in relative.lowerings for path in item.levels.values()}
         for path in folder.rglob("*"):
             if path.is_file() and str(path.relative_to(folder)) not in names:
@@ -95,7 +97,7 @@ class LoweringCache:
             # Another process stored the same, or an entry with other dependencies is there.
             shutil.rmtree(entry, ignore_errors=True)
             os.rename(folder, entry)
-        return _moved(relative, lambda path: str(entry / path), cached=False)
+        return _moved(relative, entry, cached=False)
 
     def evict(self) -> int:
         """Removes what was longest not read until the bound is met; bytes removed."""
@@ -138,12 +140,20 @@ def code_version() -> str:
     return digest.hexdigest()
 
 
-def _moved(run: GhostRun, move: Any, *, cached: bool) -> GhostRun:
+def _moved(relative: GhostRun, entry: Path, *, cached: bool) -> GhostRun:
     def moved(item: Lowering) -> Lowering:
-        levels = {level: move(path) for level, path in item.levels.items()}
+        levels = {level: str(entry / path) for level, path in item.levels.items()}
         return replace(item, levels=levels, cached=cached)
 
-    return replace(run, lowerings=tuple(moved(item) for item in run.lowerings))
+    return replace(relative, lowerings=tuple(moved(item) for item in relative.lowerings))
+
+
+def _relative(run: GhostRun, folder: Path) -> GhostRun:
+    def relative(item: Lowering) -> Lowering:
+        levels = {level: os.path.relpath(path, folder) for level, path in item.levels.items()}
+        return replace(item, levels=levels)
+
+    return replace(run, lowerings=tuple(relative(item) for item in run.lowerings))
 
 
 def _file_hash(path: Path | str) -> str:

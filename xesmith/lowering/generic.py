@@ -13,6 +13,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from xesmith.ghost.foreign import foreign
+
 _MARK = "xe_force_generic"
 
 _ALIAS = re.compile(r"^([#!][A-Za-z_]\w*) = (.*)\n", re.M)
@@ -34,8 +36,7 @@ def generic_form(module_path: Path, context: Any) -> str:
     Raises:
         NotGenericError: the printer did not fall back to generic form.
     """
-    from triton._C.libtriton import ir
-
+    ir = foreign("triton._C.libtriton").ir
     copy = ir.parse_mlir_module(str(module_path), context)
     copy.context = context  # keeps it alive
     copy.set_attr(_MARK, ir.builder(context).get_unit_attr())

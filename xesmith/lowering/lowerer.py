@@ -32,6 +32,8 @@ _DESCENT = ("ttir", "ttgir", "llir", "spirv", "ptx", "cubin")
 #: what a worker sees of our environment and its compiler may heed
 _KEYED_VARIABLES = ("TRITON_", "MLIR_", "LLVM_", "IGC_")
 
+_LAST_WORDS = re.compile(r"Assertion `.*|LLVM ERROR.*|UNREACHABLE.*|terminate called.*")
+
 _POINTERS_NOTE = (
     "the compiler fails on descriptors lowered as block pointers; here they are tensors of pointers"
 )
@@ -81,6 +83,7 @@ class Lowerer:
         self._target = target_json(device)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: set[Future[TaskResult]] = set()
+        self._compiler = f"{toolchain.triton_distribution} {toolchain.triton_version}"
         self._parallel = parallel
         self._native = ThreadPoolExecutor(parallel, thread_name_prefix="native")
         self._workers = WorkerPool(
@@ -232,7 +235,7 @@ class Lowerer:
                 Lowering(
                     launch=replace(launch, index=len(lowerings)),
                     device=self.device.name,
-                    compiler=f"{self.toolchain.triton_distribution} {self.toolchain.triton_version}",
+                    compiler=self._compiler,
                     native_compiler=None,
                     levels=_levels_before(level, work / str(number)),
                     metadata={},
@@ -268,9 +271,7 @@ class Lowerer:
                     triton_version=self.toolchain.triton_version,
                     source=program.source,
                 )
-        done = [
-            (item, builds[item.levels.get("spirv", "")].result()) for item in run.lowerings
-        ]
+        done = [(item, builds[item.levels.get("spirv", "")].result()) for item in run.lowerings]
         return replace(run, lowerings=tuple(_share_native(item, built) for item, built in done))
 
     def _new_folder(self) -> Path:
@@ -388,9 +389,7 @@ def _death(
         return Failure(kind="cancelled", level=level, message="cancelled")
     else:
         ended = (
-            signal.Signals(result.signal).name
-            if result.signal
-            else f"exit code {result.exit_code}"
+            signal.Signals(result.signal).name if result.signal else f"exit code {result.exit_code}"
         )
         cause = _last_words(result.stderr_tail)
         message = f"{who} crashed ({ended})" + (f": {cause}" if cause else "")
@@ -408,6 +407,8 @@ def _death(
 def _last_words(stderr: str) -> str | None:
     """The line of a dying compiler that says why."""
     for line in stderr.splitlines():
-        if found := re.search(r"(Assertion `.*|LLVM ERROR.*|UNREACHABLE.*|.*terminate called.*)", line):
+        if found := re.search(
+            r"(Assertion `.*|LLVM ERROR.*|UNREACHABLE.*|.*terminate called.*)", line
+        ):
             return found.group(1).strip()[:300]
     return None

@@ -90,7 +90,7 @@ def add_native(
     spirv = lowering.levels.get("spirv")
     if spirv is None:
         reason = "no SPIR-V was made"
-        missing = {name: reason for name in (*_LEVELS, "spirv_text")}
+        missing = dict.fromkeys((*_LEVELS, "spirv_text"), reason)
         return replace(lowering, not_read={**lowering.not_read, **missing})
     folder = Path(spirv).parent
     levels = dict(lowering.levels)

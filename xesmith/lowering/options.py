@@ -91,15 +91,14 @@ def _known_name(name: str, defaults: Mapping[str, Any]) -> str:
     other = _SAME_OPTION.get(name)
     if other in defaults:
         return str(other)
-    close = difflib.get_close_matches(name, defaults, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, defaults, n=1, cutoff=0.6)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     raise OptionError(f"this compiler has no launch option '{name}'{hint}")
 
 
 def _spelled(mode: str, default: Any) -> str:
     """`mode` as this compiler spells it; its default tells which spelling that is."""
-    spellings = default if isinstance(default, (tuple, list)) else None
-    if spellings is None or "small" not in spellings:
+    if not isinstance(default, (tuple, list)) or "small" not in default:
         return mode
     if mode not in _OLD_GRF_NAMES:
         raise OptionError(

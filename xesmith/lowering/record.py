@@ -43,7 +43,9 @@ class Failure:
     message: str
     line: int | None = None
     detail: str = ""  # tail of the compiler's stderr or of the traceback
-    numbers: dict[str, int] = field(default_factory=dict)  # e.g. required_bytes, limit_bytes
+    numbers: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # e.g. required_bytes, limit_bytes
 
     @classmethod
     def from_json(cls, data: dict[str, Any] | None) -> Failure | None:
@@ -66,7 +68,7 @@ class Lowering:
     metadata: dict[str, Any]  # Triton's: shared, num_warps, threads_per_warp, name, ...
     seconds: dict[str, float]  # per level
     failure: Failure | None = None
-    not_read: dict[str, str] = field(default_factory=dict)  # level -> reason
+    not_read: dict[str, str] = field(default_factory=dict[str, str])  # level -> reason
     notes: tuple[str, ...] = ()  # e.g. descriptor translated to block pointers
     suppress: tuple[str, ...] = ()  # finding kinds that a translation would cause
     cached: bool = False
@@ -76,15 +78,14 @@ class Lowering:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Lowering:
-        return cls(
-            **{
-                **data,
-                "launch": Launch.from_json(data["launch"]),
-                "failure": Failure.from_json(data.get("failure")),
-                "notes": tuple(data.get("notes", ())),
-                "suppress": tuple(data.get("suppress", ())),
-            }
-        )
+        fields: dict[str, Any] = {
+            **data,
+            "launch": Launch.from_json(data["launch"]),
+            "failure": Failure.from_json(data.get("failure")),
+            "notes": tuple(data.get("notes", ())),
+            "suppress": tuple(data.get("suppress", ())),
+        }
+        return cls(**fields)
 
 
 @dataclass(frozen=True)

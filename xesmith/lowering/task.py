@@ -6,6 +6,7 @@ Runs in worker processes: standard library, torch and Triton only.
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from xesmith.ghost.capture import Compiled, Recorder
 from xesmith.ghost.descriptor import translated_descriptors
 from xesmith.ghost.driver import Target
+from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Program
 from xesmith.ghost.program import run_program
 from xesmith.lowering.generic import NotGenericError, generic_form
@@ -24,15 +26,15 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Args:
         arguments: {"program": Program, "target": Target, "device": its name,
-            "distribution": Triton's distribution, "keep_going": go on after a launch that the device would refuse}, as JSON.
+            "distribution": Triton's distribution, "keep_going": go on after a launch that the
+            device would refuse, "descriptors": "block_pointer" or "pointers"}, as JSON.
         folder: an empty folder.
 
     Returns:
         {"run": a GhostRun as JSON, without native levels, "dependencies": files that the
         program imported from its own folder}.
     """
-    import triton
-
+    tempfile.tempdir = str(folder)  # for the compiler's own leavings
     started = time.perf_counter()
     program = Program.from_json(arguments["program"])
     target = Target.from_json(arguments["target"])
@@ -40,7 +42,7 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         target,
         folder,
         device=arguments["device"],
-        compiler=f"{arguments['distribution']} {triton.__version__}",
+        compiler=f"{arguments['distribution']} {foreign('triton').__version__}",
         keep_going=arguments["keep_going"],
         on_level=_write_generic,
     )
