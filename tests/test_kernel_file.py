@@ -194,6 +194,7 @@ FROZEN = [
     "# comment é 漢\n",
     "def wrapper(x):\n\tk0[(1,)](x)  # tab\n\treturn x\n",
     "\n\n\x0c\n",
+    "\n   \n\t\n# after blanks\n",
     "class Model:\n    def forward(self, x):\n        return x\n",
     "x = 1; y = 2\n",
     "z = (1 +\n     2)\n",

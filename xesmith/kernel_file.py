@@ -360,8 +360,12 @@ def _fit(source: str, indent: str, newline: str) -> str:
 def _parse(text: str, path: str, block: str | None) -> KernelFile:
     body = text.removeprefix(_BOM)
     offset = len(text.encode()) - len(body.encode())
+    # libcst loses form feeds and some lines of white space. A comment of the same length in
+    # their place moves no byte, and texts are taken from `body`.
+    parsed = re.sub(r"^[ \t\f]+(?=\r?$)", lambda m: "#" * len(m[0]), body, flags=re.MULTILINE)
+    parsed = parsed.replace("\f", " ")
     try:
-        module = cst.parse_module(body)
+        module = cst.parse_module(parsed)
     except cst.ParserSyntaxError as error:
         message, line = _syntax_error(body) or (error.message, error.raw_line)
         raise InputKernelError(
@@ -371,16 +375,14 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
         ) from error
     except RecursionError as error:
         raise InputKernelError("nested too deeply to parse", where=path) from error
-    # libcst drops odd white space at the very end; no region reaches there.
-    code = module.code.rstrip()
-    if not body.startswith(code) or body[len(code) :].strip() or re.search(r"\r(?!\n)", body):
+    if module.code != parsed or re.search(r"\r(?!\n)", body):
         raise UsageError(
             "the file has line endings that cannot be kept (a lone carriage return)",
             where=path,
             remedy="convert the file to one kind of line ending",
         )
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-    reader = _Reader(module, offset, path, text, block)
+    reader = _Reader(module, body, offset, path, text, block)
     try:
         wrapper.visit(reader)
     except RecursionError as error:
@@ -416,7 +418,13 @@ class _Reader(cst.CSTVisitor):
     )
 
     def __init__(
-        self, module: cst.Module, offset: int, path: str, text: str, block: str | None
+        self,
+        module: cst.Module,
+        body: str,
+        offset: int,
+        path: str,
+        text: str,
+        block: str | None,
     ) -> None:
         super().__init__()
         self.module = module
@@ -425,7 +433,7 @@ class _Reader(cst.CSTVisitor):
         self.block = block
         self.result: KernelFile | None = None
         self.offset = offset
-        self.data = module.code.encode()
+        self.data = body.encode()
         self.owners: list[str] = []
         self.owner_of: dict[cst.CSTNode, str] = {}
         self.jit_nodes: dict[str, cst.FunctionDef] = {}
