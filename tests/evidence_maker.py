@@ -25,6 +25,7 @@ from xesmith.evidence.record import (
     Send2D,
     Site,
     Spirv,
+    Surface,
     Ttgir,
     Ttir,
 )
@@ -81,6 +82,18 @@ def access(**changes: Any) -> Access:
         "argument": "a",
     }
     return Access(**{**values, **changes})
+
+
+def surface(**changes: Any) -> Surface:
+    values: dict[str, Any] = {
+        "shape": ("M", "N"),
+        "strides": ("N", "1"),
+        "shape_values": (4096, 4096),
+        "stride_values": (4096, 1),
+        "order": (1, 0),
+        "base_alignment_bytes": 64,
+    }
+    return Surface(**{**values, **changes})
 
 
 def dot(**changes: Any) -> Dot:

@@ -117,10 +117,19 @@ def test_a_tail_wave_costs_a_whole_round(evidence_maker: ModuleType) -> None:
 
 def test_the_issue_time(evidence_maker: ModuleType) -> None:
     m = evidence_maker
+
+    def cycles(**native: Any) -> float:
+        # 32 work-groups, so 32 sub-groups per Xe core, 4 per XVE.
+        evidence = m.make(launch=m.launch(grid=(32, 1, 1)), native=m.native(**native))
+        return predict(evidence, B70).parts["issue"] * 2.28e9 / 4
+
     # 300 instructions once and the loop of 61 another 127 times; 32 of each 61 are dpas.
-    # 32 work-groups, so 32 sub-groups per Xe core, 4 per XVE.
-    prediction = predict(m.make(launch=m.launch(grid=(32, 1, 1))), B70)
-    assert prediction.parts["issue"] == pytest.approx((268 + 29 * 127) * 4 / 2.28e9)
+    assert cycles() == pytest.approx(268 + 29 * 127)
+    straight: dict[str, Any] = {"loops": (), "main_loop": None, "sends_2d": (), "dpas": 0}
+    # 100 math instructions take 4 clocks per 16 lanes: more than 300 instructions issue in
+    assert cycles(**straight, pipes={"math": 100, "int": 200}) == pytest.approx(400)
+    assert cycles(**straight, simd_size=32, pipes={"int": 200}) == pytest.approx(400)
+    assert cycles(**straight, simd_size=32, pipes={"int": 90, "float": 90}) == pytest.approx(300)
 
 
 def test_spill_traffic_is_served_by_l1_only_while_it_fits(evidence_maker: ModuleType) -> None:
@@ -181,8 +190,8 @@ def test_float64_is_slow_on_arc_and_not_on_max(evidence_maker: ModuleType) -> No
         native = m.native(f64_instructions=f64, loops=(), main_loop=None, sends_2d=())
         return predict(m.make(native=native), load_device(device)).parts["issue"]
 
-    # Arc: 16 lanes x 2 FLOP at 2 FLOP/clock = 16 clocks; 100 of 268 instructions.
-    assert issue("bmg-g31", 100) / issue("bmg-g31", 0) == pytest.approx((268 + 1500) / 268)
+    # Arc: 16 lanes x 2 FLOP at 2 FLOP/clock are 16 clocks for each of 100; else 268 clocks.
+    assert issue("bmg-g31", 100) / issue("bmg-g31", 0) == pytest.approx(1600 / 268)
     assert issue("pvc", 100) == issue("pvc", 0)
 
 

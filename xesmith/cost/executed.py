@@ -34,7 +34,7 @@ class Executed:
 
     counts: dict[str, float]
     bytes_2d: float  # through 2D block loads, stores and prefetches
-    math: float  # instructions of the math pipe
+    pipes: dict[str, float]  # ALU instructions per pipe; empty where not known
     barriers: float
     #: rounds of waiting for loads: (rounds, whether a prefetch ran ahead of them)
     load_rounds: tuple[tuple[float, bool], ...] = field(default=())
@@ -52,7 +52,7 @@ def executed(evidence: Evidence) -> Executed:
     assert native is not None
     times = loop_times(ttir, ttgir, native, argument_values(evidence))
     counts = {name: float(getattr(native, name)) for name in _COUNTS}
-    math = float(native.pipes.get("math", 0))
+    pipes = {name: float(count) for name, count in native.pipes.items()}
     barriers = 0.0
     rounds: list[tuple[float, bool]] = []
     for loop in native.loops:
@@ -61,7 +61,8 @@ def executed(evidence: Evidence) -> Executed:
         extra = times[loop.index] - outer
         for name in _COUNTS:
             counts[name] += getattr(loop, name) * extra
-        math += loop.pipes.get("math", 0) * extra
+        for name, count in loop.pipes.items():
+            pipes[name] = pipes.get(name, 0.0) + count * extra
         inner = sum(child.barriers for child in native.loops if child.parent == loop.index)
         barriers += (loop.barriers - inner) * times[loop.index]
         if _own_loads(loop, native):
@@ -73,7 +74,7 @@ def executed(evidence: Evidence) -> Executed:
     for send in native.sends_2d:
         repeated = 1.0 if send.loop is None else times[send.loop]
         bytes_2d += repeated * _block_bytes(send.width, send.height, send.blocks, send.element_bits)
-    return Executed(counts, bytes_2d, math, barriers, tuple(rounds))
+    return Executed(counts, bytes_2d, pipes, barriers, tuple(rounds))
 
 
 def _own_loads(loop: NativeLoop, native: Native) -> int:

@@ -116,17 +116,6 @@ def _core_parts(
     threads_per_xve = max(1.0, threads / xves)
     counts = run.counts
 
-    alu_cycles = native.simd_size / ALU_LANES
-    fp64_cycles = 0.0
-    if counts["f64_instructions"]:
-        fp64 = device.fact("fp64_flop_per_clock_per_xve")
-        assert fp64 is not None
-        fp64_cycles = 2 * native.simd_size / fp64.value  # one FMA is 2 FLOP per lane
-    issue = (
-        (counts["instructions"] - counts["dpas"]) * max(1.0, alu_cycles)
-        + run.math * (MATH_CYCLES - 1) * alu_cycles
-        + counts["f64_instructions"] * max(0.0, fp64_cycles - alu_cycles)
-    )
     # The L1 of a Xe core delivers as many bytes per clock as one of its XVEs does fp16 FLOP:
     # 512 on Max 1550 (published), which keeps the engines of its smaller sisters fed alike.
     l1_bytes_per_clock = rate
@@ -143,13 +132,34 @@ def _core_parts(
     )
     cycles = {
         "dpas": counts["dpas"] * _dpas_cycles(evidence, rate) * threads_per_xve,
-        "issue": issue * threads_per_xve,
+        "issue": _issue_cycles(native.simd_size, device, run) * threads_per_xve,
         "l1": l1 * threads,
         "slm": counts["slm_messages"] * SLM_MESSAGE_CYCLES * threads,
         "spill": counts["scratch_messages"] * SCRATCH_MESSAGE_BYTES / scratch_rate * threads,
         "latency": (waiting + run.barriers * BARRIER_CYCLES) * (resident.waves or 1),
     }
     return {name: value / clock for name, value in cycles.items()}
+
+
+def _issue_cycles(simd_size: int, device: Device, run: Executed) -> float:
+    """Clocks in which an XVE issues what a thread executes beside dpas.
+
+    One instruction a clock, and no pipe more than its lanes a clock; threads fill the pipes
+    next to each other.
+    """
+    others = run.counts["instructions"] - run.counts["dpas"]
+    alu_cycles = max(1.0, simd_size / ALU_LANES)
+    pipes = {
+        name: count * alu_cycles * (MATH_CYCLES if name == "math" else 1)
+        for name, count in run.pipes.items()
+        if name != "xmx"
+    }
+    float64 = 0.0
+    fp64 = device.fact("fp64_flop_per_clock_per_xve")
+    if run.counts["f64_instructions"] and fp64 is not None:
+        # One FMA is 2 FLOP a lane.
+        float64 = run.counts["f64_instructions"] * max(alu_cycles, 2 * simd_size / fp64.value)
+    return max(others, float64, *pipes.values())
 
 
 def _dpas_cycles(evidence: Evidence, fp16_flop_per_clock: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import prod
 
@@ -84,14 +85,15 @@ def needless_mask(evidence: Evidence, device: Device) -> Iterator[Finding]:
         if not (access.masked and access.mask_always_true and access.reached) or key in seen:
             continue
         seen.add(key)
+        check = "mask" if access.kind == "pointer" else "boundary check"
         yield finding(
             "needless-mask",
             evidence,
             "ttir",
             access.site.line,
-            f"the mask of this {access.op} is true for every element at the launched shape",
+            f"the {check} of this {access.op} is true for every element at the launched shape",
             reason="the captured sizes are multiples of the block sizes",
-            remedy="an EVEN_* heuristic or a guard of the launch plan that leaves the mask out",
+            remedy="an EVEN_* heuristic or a guard of the launch plan that leaves it out",
             severity="note",
         )
 
@@ -146,7 +148,7 @@ def layout_conversion_in_loop(evidence: Evidence, device: Device) -> Iterator[Fi
             line,
             f"a {shape} tensor changes its layout through SLM in every iteration"
             + (f" ({sum(sizes)} B)" if sizes else ""),
-            reason=f"from {first.source} to {first.destination}",
+            reason=f"from {_layout(first.source)} to {_layout(first.destination)}",
             remedy="block pointers load a tile in the layout that the dot wants",
             numbers={
                 "slm_bytes_per_iteration": sum(sizes) if sizes else None,
@@ -154,6 +156,12 @@ def layout_conversion_in_loop(evidence: Evidence, device: Device) -> Iterator[Fi
                 "slm_messages_in_main_loop": None if main is None else main.slm_messages,
             },
         )
+
+
+def _layout(encoding: str) -> str:
+    """A layout in short: "blocked", "dpas", "dot_op of dpas"."""
+    names: list[str] = re.findall(r"#\w+\.(\w+)", encoding)
+    return " of ".join(names) or encoding
 
 
 @judges("uncoalesced-access")

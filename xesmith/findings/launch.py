@@ -137,7 +137,9 @@ def _slm_reason(evidence: Evidence) -> str | None:
     )
     if not lines:
         return None
-    return f"layout conversions through SLM at line {', '.join(str(line) for line in lines)}"
+    plural = "s" if len(lines) > 1 else ""
+    listed = ", ".join(str(line) for line in lines)
+    return f"layout conversions through SLM at line{plural} {listed}"
 
 
 @judges("grf-warps-illegal")

@@ -15,27 +15,50 @@ from xesmith.ghost.launch import Launch, TensorArg
 
 
 def _tile_accesses(evidence: Evidence, op: str) -> Iterator[Access]:
-    """Loads or stores of at least two dimensions, one per line, where native code was read."""
+    """Loads or stores of at least two dimensions, one per line and argument, where native
+    code was read."""
     ttgir = evidence.ttgir
     if evidence.native is None or ttgir is None:
         return
-    seen: set[int | None] = set()
+    seen: set[tuple[int | None, str | None]] = set()
     for access in ttgir.accesses:
         is_tile = sum(extent > 1 for extent in access.shape) >= 2
-        if access.op == op and access.reached and is_tile and access.site.line not in seen:
-            seen.add(access.site.line)
+        key = (access.site.line, access.argument)
+        if access.op == op and access.reached and is_tile and key not in seen:
+            seen.add(key)
             yield access
 
 
-def _has_2d(native: Native, op: str, line: int | None) -> bool:
-    """Whether native code has such a 2D message at the line.
+def _has_2d(evidence: Evidence, access: Access) -> bool:
+    """Whether native code has a 2D message for the access.
 
-    An access without a line can't be told from others: it counts as one as soon as there is any.
+    Native code tells lines only. Of several accesses on a line the messages are taken to
+    belong to those that the IR meant as blocks. An access without a line can't be told from
+    others: it counts as one as soon as there is any.
     """
-    lines = {send.site.line for send in native.sends_2d if send.op == op}
+    native = evidence.native
+    assert native is not None
+    line = access.site.line
+    lines = {send.site.line for send in native.sends_2d if send.op == access.op}
     if line is None or None in lines:
         return bool(lines)
-    return line in lines
+    return line in lines and access in _meant(_at_line(evidence, access.op, line))
+
+
+def _at_line(evidence: Evidence, op: str, line: int | None) -> list[Access]:
+    ir = evidence.ttgir or evidence.ttir
+    accesses = ir.accesses if ir is not None else ()
+    return [a for a in accesses if a.op == op and a.site.line == line]
+
+
+def _meant(accesses: list[Access]) -> list[Access]:
+    """Of the accesses of one line those that the compiler meant as blocks; else all.
+
+    Loads carry a mark; stores do not, but the IR gives a reason against some.
+    """
+    marked = [a for a in accesses if a.block_io is not None]
+    unopposed = [a for a in accesses if a.why_not_block_io is None]
+    return marked or unopposed or accesses
 
 
 def _not_2d(evidence: Evidence, device: Device, op: str) -> Iterator[Finding]:
@@ -45,7 +68,7 @@ def _not_2d(evidence: Evidence, device: Device, op: str) -> Iterator[Finding]:
     has_dots = bool(evidence.ttgir and evidence.ttgir.dots)
     for access in _tile_accesses(evidence, op):
         line = access.site.line
-        if access.block_io is not None or _has_2d(native, op, line):
+        if access.block_io is not None or _has_2d(evidence, access):
             continue
         shape = "x".join(str(extent) for extent in access.shape)
         what = "a tensor of pointers" if access.kind == "pointer" else f"a {_spelled(access.kind)}"
@@ -107,7 +130,7 @@ def block_io_intent_without_outcome(evidence: Evidence, device: Device) -> Itera
     for op in ("load", "store"):
         for access in _tile_accesses(evidence, op):
             line = access.site.line
-            if access.block_io is None or _has_2d(native, op, line):
+            if access.block_io is None or _has_2d(evidence, access):
                 continue
             shape = "x".join(str(extent) for extent in access.shape)
             yield finding(
@@ -251,15 +274,10 @@ def _surfaces(evidence: Evidence) -> Iterator[tuple[list[Send2D], _Surface]]:
     for send in native.sends_2d:
         if send.op != "prefetch":
             groups.setdefault((send.op, send.site.line), []).append(send)
-    ir = evidence.ttgir or evidence.ttir
-    accesses = ir.accesses if ir is not None else ()
     for (op, line), sends in groups.items():
-        candidates = [a for a in accesses if a.op == op and a.site.line == line and a.reached]
-        if (
-            not candidates
-            and line is not None
-            and any(a.op == op and a.site.line == line for a in accesses)
-        ):
+        accesses = _at_line(evidence, op, line)
+        candidates = _meant([access for access in accesses if access.reached])
+        if accesses and not candidates:
             continue  # behind a condition that this launch never meets
         if not candidates:
             yield sends, _Surface(evidence, None, sends[0])
@@ -295,7 +313,7 @@ def spill(evidence: Evidence, device: Device) -> Iterator[Finding]:
         "spill",
         evidence,
         "native",
-        main.site.line if main and in_loop else None,
+        main_loop_line(evidence) if in_loop else None,
         f"spills {native.spill_bytes_per_thread} B per thread "
         f"({native.spill_bytes_per_lane:g} B per lane, {registers} registers){where}",
         reason=f"more values are live than {native.grf_count} registers of {grf_bytes} B hold",
@@ -351,8 +369,7 @@ def slm_limits_occupancy(evidence: Evidence, device: Device) -> Iterator[Finding
         evidence.launch["line"],
         f"{resident.work_groups} work-groups per Xe core instead of {by_threads}: each takes "
         f"{allocated} B of shared local memory",
-        reason=f"{native.slm_bytes} B are rounded up to {allocated} B of "
-        f"{device.slm_bytes_per_xe_core} B",
+        reason=f"it asks for {native.slm_bytes} B; a Xe core has {device.slm_bytes_per_xe_core} B",
         remedy="block pointers, so that operands do not go through SLM; else a smaller tile",
         numbers={
             "slm_bytes": native.slm_bytes,
@@ -378,7 +395,7 @@ def missing_prefetch(evidence: Evidence, device: Device) -> Iterator[Finding]:
         "missing-prefetch",
         evidence,
         "native",
-        main.site.line,
+        main_loop_line(evidence),
         f"the main loop has {loads} loads and no prefetch: every iteration waits for memory",
         reason="the compiler prefetches operands of a dot that are block loads"
         if not main.loads_2d
@@ -386,6 +403,18 @@ def missing_prefetch(evidence: Evidence, device: Device) -> Iterator[Finding]:
         remedy="block pointers and num_stages of 2 or more",
         numbers={"loads_in_main_loop": loads, "prefetches_in_main_loop": 0},
     )
+
+
+def main_loop_line(evidence: Evidence) -> int | None:
+    """Line of the loop statement: the IR's, since native code names lines of its body only."""
+    native, ir = evidence.native, evidence.ttgir or evidence.ttir
+    if native is None or native.main is None:
+        return None
+    if ir is not None and [x.parent for x in ir.loops] == [x.parent for x in native.loops]:
+        return ir.loops[native.main.index].site.line
+    if ir is not None and len(ir.loops) == 1:
+        return ir.loops[0].site.line
+    return native.main.site.line
 
 
 def _main_runs_often(evidence: Evidence) -> bool:
