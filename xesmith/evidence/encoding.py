@@ -33,11 +33,7 @@ class Encoding:
         return value if isinstance(value, int) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
-        value = self.parameters.get(name)
-        if not isinstance(value, list):
-            return ()
-        items: list[object] = value  # pyright: ignore[reportUnknownVariableType]
-        return tuple(item for item in items if isinstance(item, int))
+        return tuple(_integers(self.parameters.get(name)))
 
     @property
     def parent(self) -> Encoding | None:
@@ -165,6 +161,10 @@ class _Parser:
         return token.strip('"')
 
 
+#: per part the coordinates that each of its bits adds
+Bases = tuple[tuple[tuple[int, ...], ...], ...]
+
+
 # What layouts imply: the tile that one work-group covers at a time, and the order of dimensions.
 
 
@@ -181,6 +181,8 @@ def tile(encoding: Encoding, shape: Sequence[int]) -> tuple[int, ...] | None:
             return None
         leading = (1,) * (len(shape) - 2)
         return tuple(b * w for b, w in zip((*leading, *block[-2:]), warps, strict=True))
+    if encoding.kind == "linear":
+        return tuple(shape)
     parent = encoding.parent
     if parent is None:
         return None
@@ -225,6 +227,13 @@ def contiguous_per_thread(encoding: Encoding, rank: int) -> int | None:
         return kept[order(encoding, rank)[0]] if len(kept) == rank else None
     if encoding.is_dpas or encoding.is_dpas_operand:
         return 1
+    if encoding.kind == "linear" and (bases := _linear(encoding, rank)) is not None:
+        fastest, count = order(encoding, rank)[0], 1
+        for base in bases[0]:
+            if base != tuple(count if d == fastest else 0 for d in range(rank)):
+                break
+            count *= 2
+        return count
     return None
 
 
@@ -273,7 +282,27 @@ def _is_dpas_shortcut(source: Encoding, destination: Encoding) -> bool:
     )
 
 
-Bases = tuple[tuple[tuple[int, ...], ...], ...]
+def _linear(encoding: Encoding, rank: int) -> Bases | None:
+    """The bases that a linear layout states."""
+    parts: list[tuple[tuple[int, ...], ...]] = []
+    for name in ("register", "lane", "warp"):
+        stated = encoding.parameters.get(name)
+        if not isinstance(stated, list):
+            return None
+        rows: list[object] = stated  # pyright: ignore[reportUnknownVariableType]
+        bases = [tuple(_integers(row)) for row in rows]
+        if any(len(base) != rank for base in bases):
+            return None
+        kept = bases if name != "register" else [base for base in bases if any(base)]
+        parts.append(tuple(kept))
+    return (parts[0], parts[1], parts[2])
+
+
+def _integers(value: object) -> list[int]:
+    if not isinstance(value, list):
+        return []
+    items: list[object] = value  # pyright: ignore[reportUnknownVariableType]
+    return [item for item in items if isinstance(item, int)]
 
 
 def ownership(encoding: Encoding, shape: Sequence[int]) -> Bases | None:
@@ -290,9 +319,12 @@ def ownership(encoding: Encoding, shape: Sequence[int]) -> Bases | None:
         cut = [tuple(base[:dim] + base[dim + 1 :] for base in part) for part in parent]
         registers = tuple(sorted({base for base in cut[0] if any(base)}))
         return (registers, cut[1], cut[2])
+    rank = len(shape)
+    if encoding.kind == "linear":
+        bases = _linear(encoding, rank)
+        return None if bases is None else (tuple(sorted(bases[0])), bases[1], bases[2])
     if encoding.kind != "blocked":
         return None
-    rank = len(shape)
     dims = order(encoding, rank)
     per_part = [encoding.integers(n) for n in ("sizePerThread", "threadsPerWarp", "warpsPerCTA")]
     if any(len(part) != rank for part in per_part):

@@ -20,8 +20,20 @@ from xesmith.ghost.launch import Launch, TensorArg
 
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma"})
 LOOPS = frozenset({"scf.for", "scf.while"})
-_DESCRIPTOR_LOADS = frozenset({"tt.descriptor_load", "tt.experimental_descriptor_load"})
-_DESCRIPTOR_STORES = frozenset({"tt.descriptor_store", "tt.experimental_descriptor_store"})
+_DESCRIPTOR_LOADS = frozenset(
+    {
+        "tt.descriptor_load",
+        "tt.experimental_descriptor_load",
+        "ttng.async_tma_copy_global_to_local",
+    }
+)
+_DESCRIPTOR_STORES = frozenset(
+    {
+        "tt.descriptor_store",
+        "tt.experimental_descriptor_store",
+        "ttng.async_tma_copy_local_to_global",
+    }
+)
 LOADS = frozenset({"tt.load", "ttg.async_copy_global_to_local"}) | _DESCRIPTOR_LOADS
 STORES = frozenset({"tt.store"}) | _DESCRIPTOR_STORES
 PREFETCHES = frozenset(
@@ -290,9 +302,11 @@ class KernelIr:
         """The mask operand of a load or store through pointers."""
         if op.operands[0].type.kind in ("block_pointer", "descriptor"):
             return None
-        candidates = op.operands[1:] if op.name in LOADS | PREFETCHES else op.operands[2:]
-        first = candidates[0] if candidates else None
-        return first if first is not None and first.type.element == "i1" else None
+        # A store's value may itself be a predicate: the mask is what comes after it.
+        candidates = op.operands[2 if op.name in STORES else 1 :]
+        return next(
+            (v for v in candidates if v.type.element == "i1" and v.type.kind != "memory"), None
+        )
 
     def masked(self, op: Operation) -> bool:
         kind = op.operands[0].type.kind

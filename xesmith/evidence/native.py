@@ -2,6 +2,8 @@
 
 All counts are static instructions of one hardware thread's program. A send is one message,
 whatever it moves. Loops are found as a label and a backward jump to it, never by name.
+Triton calls built-ins (dpas, 2D blocks) without a source line; IGC prints nothing then, so
+such an instruction counts on the line that was stated before it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _SHAPE_BYTE = 28
 _BRANCHES = frozenset({"jmpi", "goto", "while", "brd", "brc", "break", "cont", "call"})
 _SEND_PREFIXES = ("load", "store", "atomic", "send", "read", "write")
 _REGISTER = re.compile(r"^r(\d+)\.(\d+)<(\d)>:([a-z]+)$")
-_SOURCE = re.compile(r"^r(\d+)\.(\d+)<")
+_SOURCE = re.compile(r"^r(\d+)\.(\d+)<(\d)")
 _WRITTEN = re.compile(r"^r(\d+):(\d+|[a-z]+)$")
 _PAYLOAD = re.compile(r"^\[r(\d+):\d")
 #: a row of IGC's table of inputs: the register of an argument, and its place in the payload
@@ -264,6 +266,8 @@ def _payloads(
     (blocks - 1) << 16 | (height - 1) << 8 | (width - 1), always an immediate. Both are
     followed through moves in program order, and forgotten at any other write.
 
+    A base that is an argument plus an offset is still that argument's.
+
     Args:
         arguments: (register, byte) -> index of the argument that is there at entry.
     """
@@ -294,28 +298,48 @@ def _payloads(
         if destination is None:
             continue
         register, size = int(destination.group(1)), _TYPE_BYTES.get(destination.group(4), 4)
+        stride = int(destination.group(3))
         first = int(destination.group(2)) * size
-        last = first + (item.execution_size - 1) * int(destination.group(3)) * size + size
-        source = _SOURCE.match(item.operands[1]) if item.base == "mov" else None
-        held: tuple[int | None, dict[int, int]] = (None, {})
-        if source is not None and first == 0 and last >= GRF_BYTES and source.group(2) == "0":
-            copied = int(source.group(1))
-            held = (shapes.get(copied), {b: v for (r, b), v in bases.items() if r == copied})
-        elif source is not None and size == 8 and item.execution_size == 1:
-            byte = int(source.group(2)) * 8
-            argument = bases.get((int(source.group(1)), byte))
-            held = (None, {} if argument is None else {first: argument})
-        elif item.base == "mov" and item.execution_size == 1 and last > _SHAPE_BYTE >= first:
-            value = _immediate(item.operands[1])
-            held = (None if value is None else value >> 8 * (_SHAPE_BYTE - first), {})
+        last = first + (item.execution_size - 1) * stride * size + size
+        shape: int | None = None
+        carried: dict[int, int] = {}
+        if item.base == "mov":
+            source = _SOURCE.match(item.operands[1])
+            if source is None and item.execution_size == 1 and last > _SHAPE_BYTE >= first:
+                value = _immediate(item.operands[1])
+                shape = None if value is None else value >> 8 * (_SHAPE_BYTE - first)
+            elif source is not None and first == 0 == int(source.group(2)) and last >= GRF_BYTES:
+                copied = int(source.group(1))
+                shape = shapes.get(copied)
+                carried = {byte: v for (r, byte), v in bases.items() if r == copied}
+        if size == 8 and stride == 1 and not carried:
+            carried = _carried_bases(item, first, bases)
         for each in range(register, register + (last + GRF_BYTES - 1) // GRF_BYTES):
             start = (each - register) * GRF_BYTES
             forget(each, max(first - start, 0), min(last - start, GRF_BYTES))
-        if held[0] is not None:
-            shapes[register] = held[0]
-        for byte, argument in held[1].items():
+        if shape is not None:
+            shapes[register] = shape
+        for byte, argument in carried.items():
             bases[register, byte] = argument
     return found
+
+
+def _carried_bases(
+    item: Instruction, first: int, bases: Mapping[tuple[int, int], int]
+) -> dict[int, int]:
+    """Byte of a destination quadword -> the one argument that its sources carry."""
+    sources = [m for m in map(_SOURCE.match, item.operands[1:]) if m is not None]
+    carried: dict[int, int] = {}
+    for lane in range(min(item.execution_size, (GRF_BYTES - first) // 8)):
+        held: set[int] = set()
+        for source in sources:
+            step = 0 if source.group(3) == "0" else lane
+            place = (int(source.group(1)), (int(source.group(2)) + step) * 8)
+            if (argument := bases.get(place)) is not None:
+                held.add(argument)
+        if len(held) == 1:
+            carried[first + lane * 8] = held.pop()
+    return carried
 
 
 def _payload_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xesmith.evidence.native import read_native
-from xesmith.evidence.record import Evidence, Native, Ttgir
+from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
 from xesmith.evidence.ttgir import read_ttgir
 from xesmith.evidence.ttir import read_ttir
@@ -68,7 +68,7 @@ def read(lowering: Lowering) -> Evidence:
         ),
     )
     if native is not None and ttgir is not None:
-        native = _with_arguments(native, ttgir)
+        native = _with_lines(native, ttgir)
     if "ptx" in lowering.levels:
         missing["ptx"] = "no reader for ptx"
     return Evidence(
@@ -103,27 +103,28 @@ def _native_name(lowering: Lowering) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _with_arguments(native: Native, ttgir: Ttgir) -> Native:
-    """Names the pointer argument of 2D messages whose base is computed from it.
+def _with_lines(native: Native, ttgir: Ttgir) -> Native:
+    """Gives each 2D message the line of the access that it comes from.
 
-    Their registers do not tell it; their source line does, where it has one block access.
+    Assembly states no line for it (the built-in has none); its argument tells, where the
+    kernel has one access of that kind to that argument. A message whose base was spilled
+    tells no argument; it is the only one that can be meant, where there is only one.
     """
-    arguments: dict[tuple[str, int], set[str | None]] = {}
+    sites: dict[tuple[str, str], set[Site]] = {}
     for access in ttgir.accesses:
-        if access.kind != "pointer" and access.site.line is not None:
-            arguments.setdefault((access.op, access.site.line), set()).add(access.argument)
-
-    def named(op: str, line: int | None) -> str | None:
-        found = arguments.get((op, line or 0), set())
-        return next(iter(found)) if len(found) == 1 else None
-
-    sends = tuple(
-        send
-        if send.argument is not None
-        else send.model_copy(update={"argument": named(send.op, send.site.line)})
-        for send in native.sends_2d
-    )
-    return native.model_copy(update={"sends_2d": sends})
+        meant = access.block_io is not None or access.op == "store"
+        if meant and access.argument is not None and access.reached and len(access.shape) > 1:
+            sites.setdefault((access.op, access.argument), set()).add(access.site)
+    sends: list[Send2D] = []
+    for send in native.sends_2d:
+        argument = send.argument
+        if argument is None:
+            possible = [name for op, name in sites if op == send.op]
+            argument = possible[0] if len(possible) == 1 else None
+        found = sites.get((send.op, argument or ""), set())
+        site = next(iter(found)) if len({(s.file, s.line) for s in found}) == 1 else send.site
+        sends.append(send.model_copy(update={"site": site, "argument": argument}))
+    return native.model_copy(update={"sends_2d": tuple(sends)})
 
 
 def lowered_content(lowering: Lowering) -> bytes | None:

@@ -187,7 +187,7 @@ class Send2D(Fact):
     transpose: bool = False
     vnni: bool = False
     loop: int | None = None
-    argument: str | None = None  # the pointer argument, where the source line tells it
+    argument: str | None = None  # the pointer argument that its base goes back to
 
 
 class NativeLoop(Fact):
@@ -244,7 +244,8 @@ class Native(Fact):
     sends_2d: tuple[Send2D, ...]
     loops: tuple[NativeLoop, ...]
     main_loop: int | None  # index into loops: most dpas, else most instructions of the innermost
-    instructions_per_line: dict[int, int]  # source line -> instructions
+    #: source line -> instructions; one without a line counts on the line stated before it
+    instructions_per_line: dict[int, int]
     f64_instructions: int = 0
     int64_instructions: int = 0  # those typed :q or :uq
     register_allocator: str | None = None

@@ -317,7 +317,7 @@ def _pointer_obstacles(ir: KernelIr, op: Operation) -> list[str]:
             )
         else:
             pitch = slopes[2 * rank - 3 - fastest]
-            found.append(f"tensor of pointers with row stride {_slope_text(ir, pitch)}")
+            found.append(f"tensor of pointers with row stride {_slope_text(ir, pitch, plain=True)}")
         found.extend(
             f"the offset along dimension {d} is taken modulo `{slope.modulo}`"
             for d, slope in enumerate(slopes)
@@ -332,13 +332,13 @@ def _pointer_obstacles(ir: KernelIr, op: Operation) -> list[str]:
     return found
 
 
-def _slope_text(ir: KernelIr, slope: Slope) -> str:
+def _slope_text(ir: KernelIr, slope: Slope, *, plain: bool = False) -> str:
     if isinstance(slope.step, int):
         return str(slope.step)
     if slope.step is None:
-        return "not an expression of the arguments"
-    kind = "the argument" if slope.step in ir.names else "the expression"
-    return f"{kind} `{slope.step}`"
+        return "that is no expression of the arguments"
+    kind = "" if plain else "the argument " if slope.step in ir.names else "the expression "
+    return f"{kind}`{slope.step}`"
 
 
 def _surface_obstacle(ir: KernelIr, op: Operation, address: Address) -> str | None:

@@ -34,8 +34,10 @@ def read_ttir(text: str, launch: Launch) -> Ttir:
     """
     ir = KernelIr(text, launch)
     flops = [(op, _flops(op)) for op in ir.operations if _flops(op)]
-    loads = [(op, _bytes(op)) for kind, op in ir.accesses() if kind == "load"]
-    stores = [(op, _bytes(op)) for kind, op in ir.accesses() if kind == "store"]
+    # An atomic reads and writes what it changes.
+    atomics = [(op, _bytes(op)) for op in ir.operations if "atomic" in op.name]
+    loads = [(op, _bytes(op)) for kind, op in ir.accesses() if kind == "load"] + atomics
+    stores = [(op, _bytes(op)) for kind, op in ir.accesses() if kind == "store"] + atomics
     return Ttir(
         dots=tuple(_dot(ir, op) for op in ir.operations if op.name in DOTS),
         accesses=tuple(_access(ir, kind, op) for kind, op in ir.accesses()),

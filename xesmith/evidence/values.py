@@ -29,7 +29,8 @@ Integers = npt.NDArray[np.int64]
 #: up to so many programs are evaluated one by one; above, all at once as an interval
 MAX_PROGRAMS = 1 << 16
 _MAX_DEPTH = 200
-_INT32_MAX = 2**31 - 1
+#: sums of two such numbers still fit the 64 bits in which ranges are computed
+_MAX_BITS = 63
 
 _SAME_VALUE = frozenset(
     {
@@ -212,6 +213,8 @@ class Values:
             start, end = owner.integer("start"), owner.integer("end")
             return None if start is None or end is None else _single(start, end - 1)
         if name in _SAME_VALUE:
+            if name == "arith.extsi" and owner.operands[0].type.element == "i1":
+                return None  # true becomes -1
             return _within_type(self.range(owner.operands[0]), value)
         if name == "scf.if":
             return self._if_range(owner, value.index)
@@ -285,8 +288,8 @@ class Values:
             return None
         # Inside the loop the last step has not been added yet.
         most = trips.high if after else np.maximum(trips.high - 1, 0)
-        grown = _add(start, _multiply(Range(np.zeros_like(most), most), step))
-        return _within_type(grown, argument)
+        grown = _multiply(Range(np.zeros_like(most), most), step)
+        return None if grown is None else _within_type(_add(start, grown), argument)
 
     def _added(self, value: Value, argument: Value) -> Range | None:
         """What `value` adds to `argument`, when it is a chain of additions of invariants."""
@@ -488,10 +491,12 @@ def _single(low: int, high: int | None = None) -> Range:
 
 
 def _within_type(found: Range | None, value: Value) -> Range | None:
-    """None where a 32-bit value could wrap around."""
-    if found is None or value.type.element_bits != 32:
+    """None where a value could wrap around in its type (64 bits: with a bit to spare)."""
+    bits = value.type.element_bits
+    if found is None or bits <= 1:
         return found
-    if int(found.low.min()) < -_INT32_MAX - 1 or int(found.high.max()) > _INT32_MAX:
+    limit = 1 << (min(bits, _MAX_BITS) - 1)
+    if int(found.low.min()) < -limit or int(found.high.max()) >= limit:
         return None
     return found
 
@@ -519,7 +524,10 @@ def _subtract(first: Range, second: Range) -> Range:
     return Range(first.low - second.high, first.high - second.low)
 
 
-def _multiply(first: Range, second: Range) -> Range:
+def _multiply(first: Range, second: Range) -> Range | None:
+    largest = [max(abs(int(r.low.min())), abs(int(r.high.max()))) for r in (first, second)]
+    if largest[0] * largest[1] >= 1 << (_MAX_BITS - 1):
+        return None
     return _corners(first, second, np.multiply)
 
 
@@ -532,6 +540,19 @@ def _divide(first: Range, second: Range) -> Range | None:
 
 def _toward_zero(left: Integers, right: Integers) -> Integers:
     return np.sign(left) * (np.abs(left) // right)
+
+
+def _unsigned(
+    operator: Callable[[Range, Range], Range | None],
+) -> Callable[[Range, Range], Range | None]:
+    """For unsigned operations: the same as signed where nothing is negative."""
+
+    def guarded(first: Range, second: Range) -> Range | None:
+        if bool((first.low < 0).any()) or bool((second.low < 0).any()):
+            return None
+        return operator(first, second)
+
+    return guarded
 
 
 def _remainder(first: Range, second: Range) -> Range | None:
@@ -594,13 +615,13 @@ _RANGE_OPERATORS: dict[str, Callable[[Range, Range], Range | None]] = {
     "arith.subi": _subtract,
     "arith.muli": _multiply,
     "arith.divsi": _divide,
-    "arith.divui": _divide,
+    "arith.divui": _unsigned(_divide),
     "arith.remsi": _remainder,
-    "arith.remui": _remainder,
+    "arith.remui": _unsigned(_remainder),
     "arith.minsi": _minimum,
-    "arith.minui": _minimum,
+    "arith.minui": _unsigned(_minimum),
     "arith.maxsi": _maximum,
-    "arith.maxui": _maximum,
+    "arith.maxui": _unsigned(_maximum),
     "arith.andi": _and,
     "arith.ori": _or,
     "arith.shli": _shift_left,
