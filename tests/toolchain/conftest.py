@@ -74,5 +74,16 @@ def installed(root: Path, real_native: Path) -> Path:
 
 
 @pytest.fixture
+def older_pin(monkeypatch: pytest.MonkeyPatch) -> pins.CompilerPin:
+    """A second release that can be installed, "xpu-3.2"."""
+    real = pins.load_pins()
+    name, default = real.compiler("xpu")
+    older = default.model_copy(update={"version": "3.2.0b1"})
+    both = real.model_copy(update={"compilers": {name: default, "xpu-3.2": older}})
+    monkeypatch.setattr(discover, "load_pins", lambda: both)
+    return older
+
+
+@pytest.fixture
 def newest_device() -> str:
     return pins.load_pins().native.newest_device

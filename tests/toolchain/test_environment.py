@@ -13,6 +13,7 @@ import pytest
 from xesmith.errors import ToolchainError, UsageError
 from xesmith.toolchain import discover, environment
 from xesmith.toolchain.environment import Environment
+from xesmith.toolchain.pins import CompilerPin
 
 HERE = Environment(
     python=sys.executable,
@@ -125,7 +126,10 @@ class TestNames:
         found_in(monkeypatch, replace(HERE, intel=("triton-xpu", "3.20.0")), older)
         assert discover.find_toolchain("xpu-3.2").name == "xpu-3.2.0b1"
 
-    def test_one_that_can_be_installed_says_how(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_can_be_installed_says_how(
+        self, monkeypatch: pytest.MonkeyPatch, older_pin: CompilerPin
+    ) -> None:
+        assert older_pin.version == "3.2.0b1"
         found_in(monkeypatch, HERE)
         with pytest.raises(ToolchainError) as caught:
             discover.find_toolchain("xpu-3.2")

@@ -41,7 +41,7 @@ def list_command(as_json: JsonFlag = False) -> None:
 
 
 def install_command(
-    name: Annotated[str, typer.Argument(help="xpu, or a pinned release such as xpu-3.3.")],
+    name: Annotated[str, typer.Argument(help="xpu, or the name of a pinned release.")],
     force: Annotated[
         bool, typer.Option("--force", help="Build it anew, also where one is there.")
     ] = False,
