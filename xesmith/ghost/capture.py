@@ -25,6 +25,7 @@ from xesmith.ghost.driver import GhostDriver, Limits, Target, make_backend_class
 from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.ghost.position import function_position
+from xesmith.ghost.torch_device import extent_bytes
 from xesmith.lowering.options import OptionError, Options, normalise, reported
 from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
 
@@ -131,6 +132,10 @@ class Recorder:
         compiler_class = make_backend_class(self._target)
         self._driver = GhostDriver(self._target, self._make_launcher, self._benchmark)
         triton.runtime.driver.set_active(self._driver)
+        self._patch(compiler_module.CompiledKernel, "_init_handles", self._wrap_load)
+        self._patch(foreign("triton.testing"), "do_bench", lambda _: self._timed)
+        self._patch(foreign("triton.testing"), "do_bench_cudagraph", lambda _: self._timed)
+        self._patch(foreign("triton.testing").Mark, "run", lambda _: self._run_report)
         self._patch(function_class, "run", self._wrap_run)
         self._patch(function_class, "parse", self._wrap_parse)
         self._patch(tuner_class, "run", self._wrap_tuner_run)
@@ -268,6 +273,29 @@ class Recorder:
         call()
         return [float("inf") if self._last_failed else 1.0] * 3
 
+    def _timed(self, call: Callable[[], Any], *_: Any, **options: Any) -> Any:
+        """`triton.testing.do_bench`: one call, and one millisecond."""
+        call()
+        self.note("nothing is timed on the ghost device: do_bench answers 1 ms")
+        quantiles = options.get("quantiles")
+        return [1.0] * len(quantiles) if quantiles else 1.0
+
+    @staticmethod
+    def _run_report(mark: Any, *_: Any, **__: Any) -> None:
+        """`triton.testing.perf_report`: calls each case, and draws nothing."""
+        benchmarks: Any = mark.benchmarks
+        for benchmark in benchmarks if hasattr(benchmarks, "__iter__") else [benchmarks]:
+            for x in benchmark.x_vals:
+                values: Any = x if hasattr(x, "__iter__") else [x] * len(benchmark.x_names)
+                case = dict(zip(benchmark.x_names, values, strict=True))
+                for line in benchmark.line_vals:
+                    mark.fn(**case, **{benchmark.line_arg: line}, **benchmark.args)
+
+    def note(self, sentence: str) -> None:
+        """Takes note of something that a reader of the run should know; once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
     def _current_config(self) -> tuple[int | None, dict[str, Any] | None]:
         if not self._tuning:
             return None, None
@@ -402,6 +430,16 @@ class Recorder:
         return str(path)
 
     # -- the driver's end --------------------------------------------------------------------
+
+    def _wrap_load(self, original: Any) -> Any:
+        def load(kernel: Any) -> None:
+            self._driver.utils.is_loading = True
+            try:
+                original(kernel)
+            finally:
+                self._driver.utils.is_loading = False
+
+        return load
 
     def _make_launcher(self, src: Any, metadata: Any) -> Callable[..., None]:
         def launcher(x: Any, y: Any, z: Any, *rest: Any) -> None:
@@ -674,6 +712,6 @@ def tensor_arg(tensor: Any) -> TensorArg:
         shape=tuple(tensor.shape),
         strides=tuple(tensor.stride()),
         pointer_alignment_bytes=at & -at,
-        storage_bytes=tensor.untyped_storage().nbytes(),
+        storage_bytes=extent_bytes(tensor if tensor._base is None else tensor._base),
         device=tensor.device.type,
     )

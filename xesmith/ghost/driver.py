@@ -15,9 +15,12 @@ from typing import Any
 
 from xesmith.ghost.foreign import foreign
 
-#: shared memory that the compiled kernel is loaded with is judged by us, not by Triton's own
-#: check, since that one raises before the launch (and its grid) could be captured
+#: what Triton's own check of shared memory sees while it loads a kernel: that check raises
+#: before the launch (and its grid) could be captured, so it is made at the launch instead
 _UNBOUNDED_BYTES = 1 << 40
+
+#: what a loaded kernel says that it uses; no native code was made when a program asks
+_REGISTERS = 128
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Target:
     arch: Any
     warp_size: int
     limits: Limits
+    properties: dict[str, Any]  # as torch.xpu.get_device_properties gives them
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Target:
@@ -49,6 +53,7 @@ class Target:
             arch=data["arch"],
             warp_size=data["warp_size"],
             limits=Limits(**data["limits"]),
+            properties=data["properties"],
         )
 
 
@@ -56,22 +61,25 @@ class GhostUtils:
     """Stands in for the driver's C extension."""
 
     def __init__(self, target: Target) -> None:
-        arch: dict[str, Any] = target.arch if target.backend == "xpu" else {}
+        shared_bytes = target.limits.shared_bytes
         self._properties: dict[str, Any] = {
-            **arch,
-            "max_shared_mem": _UNBOUNDED_BYTES,
-            "multiprocessor_count": arch.get("gpu_subslice_count", 1),
+            **target.properties,
+            "max_shared_mem": _UNBOUNDED_BYTES if shared_bytes is None else shared_bytes,
+            "multiprocessor_count": target.properties["multi_processor_count"],
             "max_num_regs": 65536,
             "warpSize": target.warp_size,
         }
+        self.is_loading = False
         self._loads_thread_limit = _loads_thread_limit()
 
     def get_device_properties(self, device: int = 0) -> dict[str, Any]:
+        if self.is_loading:
+            return {**self._properties, "max_shared_mem": _UNBOUNDED_BYTES}
         return dict(self._properties)
 
     def load_binary(self, *_: Any) -> tuple[Any, ...]:
         """(module, function, registers, spills[, threads]), as this Triton unpacks it."""
-        loaded = (object(), 1, 0, 0)
+        loaded = (object(), 1, _REGISTERS, 0)
         return (*loaded, 1 << 30) if self._loads_thread_limit else loaded
 
     def unload_module(self, module: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xesmith.ghost.capture import Recorder
+from xesmith.ghost.driver import Target
 from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Program, TensorSpec
 from xesmith.ghost.torch_device import GhostTorch
@@ -21,8 +22,8 @@ from xesmith.lowering.record import Failure
 MODULE_NAME = "xesmith_program"
 
 
-def run_program(program: Program, backend: str, recorder: Recorder) -> Failure | None:
-    """Runs `program` with torch answering as a machine that has a `backend` device.
+def run_program(program: Program, target: Target, recorder: Recorder) -> Failure | None:
+    """Runs `program` with torch answering as a machine that has the target's device.
 
     Returns:
         Why it did not come to its end; None when it did.
@@ -32,7 +33,8 @@ def run_program(program: Program, backend: str, recorder: Recorder) -> Failure |
     level = "import"
     recorder.enter_phase(level)
     try:
-        with GhostTorch(backend, notes=recorder.notes), torch.no_grad():
+        ghost = GhostTorch(target.backend, notes=recorder.notes, properties=target.properties)
+        with ghost, torch.no_grad():
             module = _load(program)
             if program.entry == "script":
                 return None

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -31,6 +31,22 @@ _BACKENDS = ("xpu", "cuda")
 _COMPARISONS: dict[str, Any] = {"allclose": True, "equal": True}
 
 
+#: what a program is told of a device that nothing is known of
+_UNKNOWN_DEVICE: dict[str, Any] = {
+    "name": "ghost device",
+    "total_memory": 16 << 30,
+    "multi_processor_count": 1,
+    "gpu_eu_count": 8,
+    "gpu_subslice_count": 1,
+    "max_work_group_size": 1024,
+    "max_num_sub_groups": 64,
+    "sub_group_sizes": [16, 32],
+    "warp_size": 32,
+    "major": 9,
+    "minor": 0,
+}
+
+
 class GhostTorch:
     """While entered, `backend` ("xpu" or "cuda") is there, and so is the other one's spelling.
 
@@ -38,19 +54,28 @@ class GhostTorch:
 
     Args:
         backend: what `torch.accelerator` says.
+        properties: of the device, as `get_device_properties` gives them.
         notes: gets a sentence for each liberty taken that a reader should know.
         computes: everything is really computed, as under Triton's interpreter.
     """
 
-    def __init__(self, backend: str, *, notes: list[str], computes: bool = False) -> None:
+    def __init__(
+        self,
+        backend: str,
+        *,
+        notes: list[str],
+        properties: Mapping[str, Any] | None = None,
+        computes: bool = False,
+    ) -> None:
         self._backend = backend
+        self._properties = SimpleNamespace(**{**_UNKNOWN_DEVICE, **(properties or {})})
         self._computes = computes
         self._notes = notes
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> GhostTorch:
         for name in _BACKENDS:
-            self._replace_all(getattr(torch, name), _device_module(name))
+            self._replace_all(getattr(torch, name), _device_module(name, self._properties))
         self._replace_all(torch.accelerator, _accelerator(self._backend))
         if not self._computes:
             self._replace_all(torch, self._comparisons())
@@ -131,7 +156,7 @@ class _Devices(TorchFunctionMode):
         elif name in ("xpu", "cuda", "cpu", "pin_memory"):
             if func in self._moves:
                 return args[0]
-        elif name == "numpy":
+        elif func is torch.device:
             return func(*args, **kwargs)
         args = tuple(_on_cpu(a) for a in args)
         if "device" in kwargs:
@@ -170,14 +195,41 @@ class _Uncomputed(TorchDispatchMode):
                 return func(*args, **kwargs)
             return _written(schema, args, kwargs)
         if schema.name.startswith(("aten::empty", "aten::new_empty")):
-            return func(*args, **kwargs)  # touches no memory
+            return _blank(func(*args, **kwargs))  # touches no memory
         operand_bytes = _bytes((args, kwargs))
         if 0 < operand_bytes <= LARGEST_COMPUTED_BYTES:
             return func(*args, **kwargs)
         made = _uncomputed(func, args, kwargs)
         if made is None or (operand_bytes == 0 and _bytes(made) <= LARGEST_COMPUTED_BYTES):
             return func(*args, **kwargs)
+        return tree_map_only(torch.Tensor, _blank, made)
+
+
+#: larger tensors all lie on one piece of memory, since a program may fill a GPU that has more
+#: than this machine
+LARGEST_OWN_BYTES = 64 << 20
+
+_shared_memory: list[torch.UntypedStorage] = []
+
+
+def _blank(made: torch.Tensor) -> torch.Tensor:
+    """`made`, or when it is large a tensor like it on memory that other tensors share."""
+    needed_bytes = extent_bytes(made)
+    if needed_bytes <= LARGEST_OWN_BYTES or made.device.type != "cpu":
         return made
+    if not _shared_memory or _shared_memory[0].nbytes() < needed_bytes:
+        _shared_memory[:] = [made.untyped_storage()]
+        return made
+    alike = torch.empty(0, dtype=made.dtype)
+    return alike.set_(_shared_memory[0], 0, made.shape, made.stride())  # type: ignore[call-overload]
+
+
+def extent_bytes(tensor: torch.Tensor) -> int:
+    """From the storage's start to the end of the tensor's last element."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return (int(tensor.storage_offset()) + int(last) + 1) * tensor.element_size()
 
 
 def _uncomputed(func: Any, args: Any, kwargs: Any) -> Any:
@@ -366,22 +418,10 @@ def _always(answer: Any) -> Callable[..., Any]:
     return always
 
 
-def _device_module(name: str) -> dict[str, Any]:
+def _device_module(name: str, properties: Any) -> dict[str, Any]:
     """Stand-ins for `torch.xpu` or `torch.cuda`."""
-    properties = types.SimpleNamespace(
-        name=f"ghost {name}",
-        total_memory=32 << 30,
-        multi_processor_count=1,
-        max_compute_units=1,
-        gpu_eu_count=1,
-        gpu_subslice_count=1,
-        max_work_group_size=1024,
-        max_num_sub_groups=64,
-        sub_group_sizes=[16, 32],
-        warp_size=32,
-        major=9,
-        minor=0,
-    )
+    capability = cast("Any", vars(properties) if name == "xpu" else (9, 0))
+    memory_bytes = properties.total_memory
     stream = _Stream()
     return {
         "is_available": _always(True),
@@ -404,13 +444,13 @@ def _device_module(name: str) -> dict[str, Any]:
         "Event": _Event,
         "get_device_properties": _always(properties),
         "get_device_name": _always(properties.name),
-        "get_device_capability": _always((9, 0) if name == "cuda" else vars(properties)),
+        "get_device_capability": _always(capability),
         "is_bf16_supported": _always(True),
         "memory_allocated": _always(0),
         "max_memory_allocated": _always(0),
         "memory_reserved": _always(0),
         "reset_peak_memory_stats": _always(None),
-        "mem_get_info": _always((properties.total_memory, properties.total_memory)),
+        "mem_get_info": _always((memory_bytes, memory_bytes)),
     }
 
 

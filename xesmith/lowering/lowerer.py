@@ -303,14 +303,17 @@ class Lowerer:
 
 def target_json(device: Device) -> dict[str, Any]:
     """The ghost driver's Target for a device, as JSON."""
+    properties: dict[str, Any] = {}
     if device.kind == "xpu":
         arch: Any = device.target_properties()
+        properties = dict(arch)
     else:
         capability = device.fact("compute_capability")
         if capability is None:
             raise UsageError(f"the device '{device.name}' states no compute_capability")
         major, _, minor = str(capability.value).partition(".")
         arch = int(major) * 10 + int(minor)
+    memory_bytes = device.memory_bytes
     sub_groups: dict[str, int] = {}
     if device.kind == "xpu":
         for grf in device.grf_modes:
@@ -324,6 +327,13 @@ def target_json(device: Device) -> dict[str, Any]:
             "shared_bytes": device.slm_bytes_per_work_group,
             "work_group_size": device.max_work_group_size,
             "sub_groups": sub_groups,
+        },
+        "properties": {
+            **properties,
+            "name": device.title,
+            # What a program written for CUDA divides its work by.
+            "multi_processor_count": device.xe_cores or 1,
+            **({} if memory_bytes is None else {"total_memory": memory_bytes}),
         },
     }
 

@@ -48,7 +48,7 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     )
     block_pointers = arguments["descriptors"] == "block_pointer"
     with recorder, translated_descriptors(recorder.translated, block_pointers=block_pointers):
-        failure = run_program(program, target.backend, recorder)
+        failure = run_program(program, target, recorder)
     run = GhostRun(
         lowerings=tuple(recorder.lowerings),
         failure=failure,
