@@ -21,7 +21,10 @@ TRITON_TYPES = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "fl
 
 
 def tensor(
-    *shape: int, strides: tuple[int, ...] | None = None, dtype: str = "float16", alignment: int = 4096
+    *shape: int,
+    strides: tuple[int, ...] | None = None,
+    dtype: str = "float16",
+    alignment: int = 4096,
 ) -> TensorArg:
     """A contiguous tensor argument unless strides are given."""
     if strides is None:
@@ -32,10 +35,8 @@ def tensor(
     return TensorArg(dtype, shape, strides, alignment, 0)
 
 
-def launch(
-    kernel: str, values: dict[str, Any], constexprs: dict[str, Any], *grid: int
-) -> Launch:
-    signature = {name: "constexpr" for name in constexprs}
+def launch(kernel: str, values: dict[str, Any], constexprs: dict[str, Any], *grid: int) -> Launch:
+    signature = dict.fromkeys(constexprs, "constexpr")
     for name, value in values.items():
         if isinstance(value, TensorArg):
             signature[name] = TRITON_TYPES[value.dtype]
@@ -56,8 +57,8 @@ def gemm(m: int, n: int, k: int, *, block: tuple[int, int, int] = (32, 32, 32)) 
     bm, bn, bk = block
     return launch(
         "gemm",
-        {"a_ptr": tensor(m, k), "b_ptr": tensor(k, n), "c_ptr": tensor(m, n), "M": m, "N": n, "K": k,
-         "stride_am": k, "stride_ak": 1, "stride_bk": n, "stride_bn": 1, "stride_cm": n,
+        {"a_ptr": tensor(m, k), "b_ptr": tensor(k, n), "c_ptr": tensor(m, n), "M": m, "N": n,
+         "K": k, "stride_am": k, "stride_ak": 1, "stride_bk": n, "stride_bn": 1, "stride_cm": n,
          "stride_cn": 1},
         {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "GROUP_SIZE_M": 2},
         cdiv(m, bm) * cdiv(n, bn),
@@ -85,7 +86,14 @@ def gemm_bt(m: int, n: int, k: int, *, block: tuple[int, int, int] = (32, 32, 32
     bm, bn, bk = block
     return launch(
         "gemm_bt",
-        {"a_ptr": tensor(m, k), "w_ptr": tensor(n, k), "c_ptr": tensor(m, n), "M": m, "N": n, "K": k},
+        {
+            "a_ptr": tensor(m, k),
+            "w_ptr": tensor(n, k),
+            "c_ptr": tensor(m, n),
+            "M": m,
+            "N": n,
+            "K": k,
+        },
         {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk},
         cdiv(m, bm) * cdiv(n, bn),
     )
@@ -106,9 +114,7 @@ def batched(
     )  # fmt: skip
 
 
-def gemm_bias_gelu(
-    m: int, n: int, k: int, *, block: tuple[int, int, int] = (32, 32, 32)
-) -> Launch:
+def gemm_bias_gelu(m: int, n: int, k: int, *, block: tuple[int, int, int] = (32, 32, 32)) -> Launch:
     bm, bn, bk = block
     return launch(
         "gemm_bias_gelu",

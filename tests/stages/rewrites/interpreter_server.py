@@ -15,7 +15,7 @@ import tempfile
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import torch  # noqa: E402
+import torch
 
 HEADER = "import triton\nimport triton.language as tl\n\n\n"
 

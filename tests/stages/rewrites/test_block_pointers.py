@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xesmith.stages.rewrites import Refusal, Rewrite, block_pointers
+from xesmith.stages.rewrites import Rewrite, block_pointers
 from xesmith.stages.rewrites.result import guards_hold
 
 

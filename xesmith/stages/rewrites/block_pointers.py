@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import libcst as cst
-import numpy as np
 from libcst import matchers as m
 
 from xesmith.stages.rewrites.edits import (
@@ -24,6 +23,7 @@ from xesmith.stages.rewrites.edits import (
     unique_name,
 )
 from xesmith.stages.rewrites.poly import ONE, ZERO, Atom, Poly
+from xesmith.stages.rewrites.proofs import Proofs
 from xesmith.stages.rewrites.result import (
     ELEMENT_BYTES,
     KernelFacts,
@@ -156,6 +156,7 @@ class _Reader:
         self.facts = facts
         self.access = access
         self.guards: list[str] = []
+        self.proofs = Proofs(analysis, facts)
         self.counter = access.loops[-1].counter if access.loops else None
 
     def tile(self) -> Tile:
@@ -207,7 +208,7 @@ class _Reader:
         for axis in (1, 0):
             stride = terms[axis].coefficient
             values = self.analysis.numbers.of(stride)
-            if self.is_guardable(stride) and values and all(_is_one(v) for v in values):
+            if self.proofs.is_guardable(stride) and values and all(_is_one(v) for v in values):
                 self.guards.append(f"{stride.source()} == 1")
                 return axis
         written = " and ".join(
@@ -248,7 +249,7 @@ class _Reader:
                     continue
                 available = dict(rest.narrow().terms)
                 if all(available.get(mono) == c for mono, c in shift.terms):
-                    wide = {mono: c for mono, c in rest.terms}
+                    wide = dict(rest.terms)
                     for mono in list(wide):
                         if Poly.of({mono: 1}).narrow().terms[0][0] in dict(shift.terms):
                             del wide[mono]
@@ -310,7 +311,7 @@ class _Reader:
 
     def unmasked(self, axis: int, length: Poly, stride: Poly, start: Poly) -> Dimension:
         """No mask: known extents where they divide, else just what the tiles cover."""
-        for bound in self.bounds_elsewhere(start, length):
+        for bound in self.proofs.bounds(start, length, self.access.loops):
             if self.inside(start, length, bound):
                 return Dimension(stride, start, length, bound, checked=False)
         if self.counter is None or self.counter not in start.atoms:
@@ -318,71 +319,20 @@ class _Reader:
         step = start.coefficient_of(self.counter)
         trips = self.access.loops[-1].trips
         if trips is None or step is None or self.counter in trips[0].atoms:
-            raise _NotATileError(f"neither a mask nor the loop tells the extent of dimension {axis}")
+            raise _NotATileError(
+                f"neither a mask nor the loop tells the extent of dimension {axis}"
+            )
         first = start - step * Poly.atom(self.counter)
         needs = {need for poly in trips for atom in poly.atoms for need in atom.needs}
         count = Atom(f"tl.cdiv({trips[0].source()}, {trips[1].source()})", tuple(sorted(needs)))
         covered = first + (Poly.atom(count) - ONE) * step + length
         return Dimension(stride, start, length, covered, checked=False)
 
-    def bounds_elsewhere(self, start: Poly, length: Poly) -> Iterator[Poly]:
-        for access in self.analysis.accesses:
-            if isinstance(access.mask, Mask):
-                for condition in access.mask.conditions:
-                    index = condition.index
-                    if index.start.narrow() == start and index.length == length:
-                        yield condition.bound.narrow()
-            if isinstance(access.pointer, Affine):
-                for term in access.pointer.terms:
-                    index = term.index
-                    same = index.start.narrow() == start and index.length == length
-                    if same and index.modulus is not None:
-                        yield index.modulus.narrow()
-        for loop in self.access.loops:
-            if loop.trips is not None and loop.counter in start.atoms:
-                yield loop.trips[0].narrow()
-        if start == ZERO:
-            yield length
-        # a program id that counts tiles: num = cdiv(X, length) somewhere in the kernel
-        for atom in (*self.analysis.definitions, *self.analysis.quotients):
-            rounded = atom.cdiv
-            if rounded is not None and rounded[1] == length and start.divided_by(length):
-                yield rounded[0].narrow()
-
     def inside(self, start: Poly, length: Poly, bound: Poly) -> bool:
-        """Whether every tile lies inside the bound, given divisibility, which is guarded."""
-        if start == ZERO and length == bound:
-            return True
-        if not (self.is_guardable(bound) and self.is_guardable(length)):
-            return False
-        guard = f"{bound.factor()} % {length.factor()} == 0"
-        if not all(guard_holds(guard, launch) for launch in self.facts.launches):
-            return False
-        loop = next((lo for lo in self.access.loops if lo.counter in start.atoms), None)
-        if loop is not None:
-            steps = start == Poly.atom(loop.counter) * length
-            counts = loop.trips is not None and [p.narrow() for p in loop.trips] == [bound, length]
-            if not (steps and counts):
-                return False
-        elif start.divided_by(length) is None or not self.within_numerically(start, length, bound):
-            return False
-        self.guards.append(guard)
-        return True
-
-    def within_numerically(self, start: Poly, length: Poly, bound: Poly) -> bool:
-        """At every captured launch, no program's tile passes the bound."""
-        numbers = self.analysis.numbers
-        for first, size, end in zip(
-            numbers.of(start), numbers.of(length), numbers.of(bound), strict=True
-        ):
-            if first is None or size is None or end is None:
-                return False
-            if int(np.max(first)) + int(np.max(size)) > int(np.max(end)):
-                return False
-        return True
-
-    def is_guardable(self, poly: Poly) -> bool:
-        return all(a.kind == "parameter" and a.text in self.analysis.parameters for a in poly.atoms)
+        guard = self.proofs.inside(start, length, bound, self.access.loops)
+        if guard:
+            self.guards.append(guard)
+        return guard is not None
 
     def require(self, guard: str, otherwise: str) -> None:
         if not any(guard_holds(guard, launch) for launch in self.facts.launches):
@@ -403,7 +353,7 @@ class _Reader:
             raise _NotATileError(f"{base} has element types {', '.join(sorted(names))}")
         numbers = self.analysis.numbers
         pitch, row = dimensions[1 - contiguous].stride, dimensions[contiguous]
-        if not self.is_guardable(pitch):
+        if not self.proofs.is_guardable(pitch):
             raise _NotATileError(f"its pitch `{pitch.source()}` is not made of parameters")
         if size < PITCH_BYTES:
             self.require(
@@ -411,15 +361,13 @@ class _Reader:
                 f"its pitch `{pitch.source()}` = {_shown(numbers.of(pitch))} elements of {size} B "
                 f"is no multiple of {PITCH_BYTES} B, which 2D block messages need",
             )
-        width = row.shape if self.is_guardable(row.shape) else row.length
+        width = row.shape if self.proofs.is_guardable(row.shape) else row.length
         self.require(
             f"{width.source()} >= {WIDTH_BYTES // size}",
             f"its rows of `{width.source()}` = {_shown(numbers.of(width))} elements are narrower "
             f"than the {WIDTH_BYTES} B that 2D block messages need",
         )
-        self.require(
-            f"aligned({base}, {BASE_BYTES})", f"{base} is not aligned to {BASE_BYTES} B"
-        )
+        self.require(f"aligned({base}, {BASE_BYTES})", f"{base} is not aligned to {BASE_BYTES} B")
         for monomial, coefficient in offset.narrow().terms:
             known = Poly.of({tuple(a for a in monomial if a.text in self.analysis.parameters): 1})
             known = known * Poly.const(coefficient)
@@ -482,9 +430,7 @@ class _Writer:
             stem = tile.base.lower().removesuffix("_ptr").removesuffix("ptr") or tile.base.lower()
             name = unique_name(f"{stem}_{self.suffix}", self.taken)
             self.made[key] = name
-            self.edits.insert_before(
-                place.statement, call_text(function, arguments, target=name)
-            )
+            self.edits.insert_before(place.statement, call_text(function, arguments, target=name))
         return self.made[key]
 
     def place(self, tile: Tile, *, with_offsets: bool) -> _Place:
@@ -572,7 +518,6 @@ class _BlockForm(_Writer):
             f"tl.{tile.access.op}({name}{value}{tail})"
         )
 
-
     def count_with_for(self, loop: Loop) -> None:
         """Turn a `while` into a `for`: the compiler refuses block pointers carried by `while`."""
         node = loop.node
@@ -622,16 +567,18 @@ class _DescriptorForm(_Writer):
             offsets.append(expressed.source())
         lengths = [d.length.source() for d in tile.dimensions]
         transposed = tile.contiguous == 0
-        # a descriptor's last dimension is the contiguous one
-        turn = reversed if transposed else iter
-        arguments = {
-            "base": place.base,
-            "shape": _list(list(turn(place.shape))),
-            "strides": _list(list(turn(place.strides))),
-            "block_shape": _list(list(turn(lengths))),
-        }
-        name = self.make(tile, place, "tl.make_tensor_descriptor", arguments)
-        at = _list(list(turn(offsets)))
+        name = self.make(
+            tile,
+            place,
+            "tl.make_tensor_descriptor",
+            {
+                "base": place.base,
+                "shape": _list(place.shape, transposed),
+                "strides": _list(place.strides, transposed),
+                "block_shape": _list(lengths, transposed),
+            },
+        )
+        at = _list(offsets, transposed)
         if tile.access.op == "load":
             text = f"{name}.load({at})" + (".T" if transposed else "")
         else:
@@ -648,9 +595,7 @@ def _write(
         try:
             writer.write(tile)
         except _NotATileError as error:
-            refusals.append(
-                Refusal(f"{tile.access.op} stays as it is: {error}", tile.access.line)
-            )
+            refusals.append(Refusal(f"{tile.access.op} stays as it is: {error}", tile.access.line))
     if not writer.edits.replace:
         return None, refusals
     module = writer.edits.apply(analysis.module)
@@ -671,9 +616,7 @@ def _replacement(text: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
         )
         if ".T" in text and not isinstance(value, cst.Name | cst.Call):
             value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return cst.ensure_type(
-            m.replace(new, m.Name("__value__"), value), cst.BaseExpression
-        )
+        return cst.ensure_type(m.replace(new, m.Name("__value__"), value), cst.BaseExpression)
 
     return replacement
 
@@ -724,9 +667,10 @@ def _last_advance(body: cst.BaseSuite, name: str) -> cst.SimpleStatementLine | N
     for statement in reversed(body.body):
         match statement:
             case cst.SimpleStatementLine(
-                body=[cst.AugAssign(target=cst.Name(value=target)) | cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Name(value=target))]
-                )]
+                body=[
+                    cst.AugAssign(target=cst.Name(value=target))
+                    | cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=target))])
+                ]
             ) if target == name:
                 return statement
             case _:
@@ -762,5 +706,6 @@ def _tuple(items: Sequence[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def _list(items: Sequence[str]) -> str:
-    return f"[{', '.join(items)}]"
+def _list(items: Sequence[str], reverse: bool) -> str:
+    """A list; reversed where the contiguous dimension is the first: a descriptor has it last."""
+    return f"[{', '.join(reversed(items) if reverse else items)}]"

@@ -42,18 +42,18 @@ class _Editor(cst.CSTTransformer):
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
         edits = self.edits
+        extra = [cst.parse_statement(text) for text in edits.before.get(original_node, ())]
         if original_node in edits.remove:
-            return cst.RemovalSentinel.REMOVE
+            return cst.FlattenSentinel(extra) if extra else cst.RemovalSentinel.REMOVE
         if original_node in edits.replace:
             updated_node = edits.replace[original_node](updated_node)
         if original_node in edits.at_end and isinstance(updated_node, cst.For | cst.While):
-            extra = [cst.parse_statement(text) for text in edits.at_end[original_node]]
+            last = [cst.parse_statement(text) for text in edits.at_end[original_node]]
             body = cst.ensure_type(updated_node.body, cst.IndentedBlock)
             updated_node = updated_node.with_changes(
-                body=body.with_changes(body=[*body.body, *extra])
+                body=body.with_changes(body=[*body.body, *last])
             )
-        if original_node in edits.before:
-            extra = [cst.parse_statement(text) for text in edits.before[original_node]]
+        if extra:
             return cst.FlattenSentinel([*extra, updated_node])
         if isinstance(updated_node, cst.IndentedBlock) and not updated_node.body:
             return updated_node.with_changes(body=[cst.parse_statement("pass")])
@@ -71,7 +71,9 @@ def drop_dead_assignments(module: cst.Module, original: cst.Module) -> cst.Modul
         return module
     edits = Edits(remove=set(dead))
     for line in m.findall(module, m.SimpleStatementLine()):
-        if all(small in edits.remove for small in cst.ensure_type(line, cst.SimpleStatementLine).body):
+        if all(
+            small in edits.remove for small in cst.ensure_type(line, cst.SimpleStatementLine).body
+        ):
             edits.remove.add(line)
     return edits.apply(module)
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 class Atom:
     """A scalar that is not taken apart.
 
-    text: how it is written, fit to stand in a product; valid wherever each variable in `needs` still has that version.
+    text: how it is written, fit to stand in a product; valid wherever each variable in `needs`
+        still has that version.
     wide: cast to 64 bits; matters where it is written, not for what it is.
-    cdiv: numerator and denominator where it is their quotient rounded up.
-    definition: the text and meaning of a variable's right-hand side.
+    operation, arguments: what it is made of, where it is "//", "%", "cdiv", "min", "max",
+        "program_id" (of a constant axis) or "=" (a variable's right-hand side).
     kind: "parameter", "variable", "expression" or "iteration" (a loop's counter from 0).
     """
 
@@ -25,8 +26,23 @@ class Atom:
     needs: tuple[tuple[str, int], ...] = ()
     wide: bool = False
     kind: str = field(default="expression", compare=False)
-    cdiv: tuple[Poly, Poly] | None = field(default=None, compare=False)
-    definition: Poly | None = field(default=None, compare=False)
+    operation: str = field(default="", compare=False)
+    arguments: tuple[Poly, ...] = field(default=(), compare=False)
+
+    @property
+    def cdiv(self) -> tuple[Poly, Poly] | None:
+        """Numerator and denominator where it is their quotient rounded up."""
+        if self.operation == "cdiv":
+            return self.arguments[0], self.arguments[1]
+        single = self.arguments[0].single if self.operation == "=" else None
+        return None if single is None else single.cdiv
+
+    @property
+    def program_axes(self) -> frozenset[int]:
+        """The grid axes whose program ids it depends on."""
+        if self.operation == "program_id":
+            return frozenset({self.arguments[0].constant or 0})
+        return frozenset(axis for poly in self.arguments for axis in poly.program_axes)
 
     @property
     def source(self) -> str:
@@ -93,6 +109,11 @@ class Poly:
     @property
     def atoms(self) -> frozenset[Atom]:
         return frozenset(a for m, _ in self.terms for a in m)
+
+    @property
+    def program_axes(self) -> frozenset[int]:
+        """The grid axes whose program ids it depends on."""
+        return frozenset(axis for atom in self.atoms for axis in atom.program_axes)
 
     def narrow(self) -> Poly:
         """The same value without regard to casts to 64 bits."""

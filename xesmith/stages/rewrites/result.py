@@ -8,12 +8,16 @@ over the kernel's parameters (constexprs with the values of the launch that they
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
+from typing import cast as typed
 
 from xesmith.findings.record import Finding
 from xesmith.ghost.launch import Launch, TensorArg
+from xesmith.launch_plan.expression import check_names, parse
 
 ELEMENT_BYTES: Mapping[str, int] = {
     "float64": 8,
@@ -42,12 +46,15 @@ class KernelFacts:
     findings: what the judgement floor said of them.
     helpers: names of other jit functions that it may call.
     first_line: line of the source text's first line in the kernel's file (1-based).
+    original_source: the kernel before earlier rewrites, whose masks tell the bounds of tiles
+        that are read without a mask since.
     """
 
     launches: tuple[Launch, ...] = ()
     findings: tuple[Finding, ...] = ()
     helpers: frozenset[str] = frozenset()
     first_line: int = 1
+    original_source: str | None = None
 
     def tensors(self, parameter: str) -> list[TensorArg]:
         """The tensors that were passed for a parameter, one per launch that passed one."""
@@ -61,6 +68,7 @@ class Rewrite:
 
     metas: constexprs that the launch has to pass beside (or instead of) the original ones.
     descriptor_source: the same rewrite for compilers without block pointers.
+    grid: expressions of the launch plan for the new grid, where it differs from the old one.
     """
 
     kernel_source: str
@@ -69,6 +77,7 @@ class Rewrite:
     metas: dict[str, Any] = field(default_factory=dict[str, Any])
     dropped_metas: tuple[str, ...] = ()
     descriptor_source: str | None = None
+    grid: tuple[str, ...] | None = None
 
     def with_notes(self, *notes: str) -> Rewrite:
         return replace(self, notes=self.notes + notes)
@@ -83,75 +92,115 @@ class Refusal:
 
 
 def guard_holds(guard: str, launch: Launch, metas: Mapping[str, Any] | None = None) -> bool:
-    """Evaluate a guard at a captured launch. Raises KeyError for an unknown name."""
+    """Whether a guard of the launch plan's language holds at a captured launch.
+
+    metas: values of constexprs that the guarded launch passes instead.
+
+    Raises:
+        PlanError: not an expression of the launch plan, or an unknown name.
+    """
+    return bool(evaluate(guard, launch, metas))
+
+
+def evaluate(text: str, launch: Launch, metas: Mapping[str, Any] | None = None) -> Any:
+    """The value of a launch plan's expression at a captured launch."""
     values = {**launch.constexprs, **launch.values, **(metas or {})}
-    return bool(_evaluate(ast.parse(guard, mode="eval").body, values))
+    expression = parse(text, "guard")
+    check_names(expression, values, "guard")
+    return _Evaluator(values).value(expression.tree)
 
 
-def guards_hold(guards: Sequence[str], launch: Launch) -> bool:
-    return all(guard_holds(guard, launch) for guard in guards)
+def guards_hold(
+    guards: Sequence[str], launch: Launch, metas: Mapping[str, Any] | None = None
+) -> bool:
+    return all(guard_holds(guard, launch, metas) for guard in guards)
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name):
-            return values[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _evaluate(left, values), _evaluate(right, values)
-            match op:
-                case ast.Add():
-                    return a + b
-                case ast.Sub():
-                    return a - b
-                case ast.Mult():
-                    return a * b
-                case ast.FloorDiv():
-                    return a // b
-                case ast.Mod():
-                    return a % b
-                case _:
-                    pass
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, values)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _evaluate(operand, values)
-        case ast.BoolOp(op=op, values=items):
-            if isinstance(op, ast.And):
-                return all(_evaluate(item, values) for item in items)
-            return any(_evaluate(item, values) for item in items)
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            a = _evaluate(left, values)
-            for op, comparator in zip(ops, comparators, strict=True):
-                b = _evaluate(comparator, values)
-                if not _compare(op, a, b):
-                    return False
-                a = b
-            return True
-        case ast.Attribute(value=value, attr=attribute):
-            return getattr(_evaluate(value, values), attribute)
-        case ast.Call(func=ast.Name(id="aligned"), args=[tensor, count]):
-            argument = cast(TensorArg, _evaluate(tensor, values))
-            return argument.pointer_alignment_bytes % int(_evaluate(count, values)) == 0
-        case _:
-            pass
-    raise ValueError(f"not an expression of the launch plan: {ast.unparse(node)}")
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Not: operator.not_,
+}
 
 
-def _compare(op: ast.cmpop, a: Any, b: Any) -> bool:
-    match op:
-        case ast.Lt():
-            return a < b
-        case ast.LtE():
-            return a <= b
-        case ast.Gt():
-            return a > b
-        case ast.GtE():
-            return a >= b
-        case ast.Eq():
-            return a == b
-        case ast.NotEq():
-            return a != b
-        case _:
-            raise ValueError("not a comparison of the launch plan")
+@dataclass(frozen=True)
+class _Evaluator:
+    """Evaluates a tree that the launch plan's parser has checked."""
+
+    values: Mapping[str, Any]
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self.values[name]
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return [self.value(element) for element in elements]
+            case ast.BinOp(left=left, op=op, right=right):
+                return _BINARY[type(op)](self.value(left), self.value(right))
+            case ast.UnaryOp(op=op, operand=operand):
+                return _UNARY[type(op)](self.value(operand))
+            case ast.BoolOp(op=op, values=items):
+                results = (self.value(item) for item in items)
+                return all(results) if isinstance(op, ast.And) else any(results)
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                operands = [self.value(left), *(self.value(item) for item in comparators)]
+                pairs = zip(ops, operands, operands[1:], strict=False)
+                return all(_COMPARE[type(op)](a, b) for op, a, b in pairs)
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return self.call(name, [self.value(argument) for argument in arguments])
+            case ast.Subscript(value=ast.Attribute(value=tensor, attr=name), slice=index):
+                field_name = "strides" if name == "stride" else name
+                return getattr(self.value(tensor), field_name)[self.value(index)]
+            case ast.Attribute(value=tensor, attr=name):
+                return self.attribute(typed(TensorArg, self.value(tensor)), name)
+            case _:
+                raise ValueError(f"not an expression of the launch plan: {ast.unparse(node)}")
+
+    @staticmethod
+    def attribute(tensor: TensorArg, name: str) -> Any:
+        if name == "ndim":
+            return len(tensor.shape)
+        if name == "numel":
+            return math.prod(tensor.shape)
+        if name == "is_contiguous":
+            expected = [math.prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
+            return all(
+                size == 1 or stride == wanted
+                for size, stride, wanted in zip(tensor.shape, tensor.strides, expected, strict=True)
+            )
+        return tensor.dtype
+
+    @staticmethod
+    def call(name: str, arguments: list[Any]) -> Any:
+        match name, arguments:
+            case "aligned", [tensor, size]:
+                return typed(TensorArg, tensor).pointer_alignment_bytes % size == 0
+            case "cdiv", [a, b]:
+                return -(-a // b)
+            case "next_power_of_2", [a]:
+                return 1 << max(0, a - 1).bit_length()
+            case "min", _:
+                return min(arguments)
+            case _:
+                return max(arguments)

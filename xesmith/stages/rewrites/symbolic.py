@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal
+from typing import cast as typed
 
 import libcst as cst
 import numpy as np
@@ -82,9 +83,16 @@ class Mask:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Not understood; `why` is said to the user when an access depends on it."""
+    """Not understood; `why` is said to the user when an access depends on it.
+
+    shape: of a tensor of data or the block of a pointer to one, where it is known.
+    extents, base: of the tensor that a block pointer or descriptor describes.
+    """
 
     why: str
+    shape: tuple[Poly, ...] | None = None
+    extents: tuple[Poly, ...] | None = None
+    base: str | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,48 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """One `tl.make_block_ptr` or `tl.make_tensor_descriptor`; offsets are None where unknown."""
+
+    shape: tuple[Poly, ...] | None
+    offsets: tuple[Poly, ...] | None
+    block_shape: tuple[Poly, ...]
+    base: str | None
+    line: int
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A pointer argument that the kernel loads from, stores to or updates atomically.
+
+    base: None where the address is not understood.
+    """
+
+    op: Literal["load", "store", "atomic"]
+    base: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class WideCast:
+    """A cast of index arithmetic to 64 bits."""
+
+    node: cst.Call
+    inner: cst.BaseExpression
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
+class Wrap:
+    """`index % modulus` of a vector of indices."""
+
+    node: cst.BinaryOperation
+    index: Index
+    modulus: Poly
+    loops: tuple[Loop, ...]
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
 class Dot:
     """One `tl.dot`, with the shapes of its operands where they are known."""
 
@@ -198,11 +248,15 @@ class Analysis:
     pointers: frozenset[str]
     accesses: tuple[Access, ...]
     dots: tuple[Dot, ...]
+    blocks: tuple[Block, ...]
+    steps: tuple[tuple[Poly, ...], ...]  # of every tl.advance
+    wide_casts: tuple[WideCast, ...]
+    wraps: tuple[Wrap, ...]
+    touches: tuple[Touch, ...]
     loops: tuple[Loop, ...]
     states: dict[cst.CSTNode, State]  # before each statement
-    definitions: dict[Atom, Poly]
     quotients: tuple[Atom, ...]  # every quotient rounded up
-    program_ids: dict[int, Atom]
+    program_ids: tuple[Atom, ...]  # one per call of tl.program_id
     numbers: Numbers
     lines: dict[cst.CSTNode, int]
 
@@ -249,7 +303,7 @@ class Numbers:
 def _compute(operation: str, row: Sequence[IntArray | int | None]) -> IntArray | int | None:
     if any(value is None for value in row):
         return None
-    known = cast("Sequence[IntArray | int]", row)
+    known = typed("Sequence[IntArray | int]", row)
     if operation in ("//", "%", "cdiv") and np.any(np.asarray(known[1]) == 0):
         return None
     match operation:
@@ -265,7 +319,7 @@ def _compute(operation: str, row: Sequence[IntArray | int | None]) -> IntArray |
             value = np.maximum.reduce(np.broadcast_arrays(*known))
         case _:
             return None
-    return cast("IntArray", np.asarray(value, dtype=np.int64))
+    return np.asarray(value, dtype=np.int64)
 
 
 def parse_kernel(source: str) -> tuple[cst.Module, cst.FunctionDef] | Refusal:
@@ -294,7 +348,7 @@ def analyse(source: str, facts: KernelFacts) -> Analysis | Refusal:
     return _Interpreter(wrapper.module, function, facts, lines).run()
 
 
-_IDENTITY_CALLS = {"multiple_of", "max_contiguous", "max_constancy", "broadcast_to"}
+_IDENTITY_CALLS = {"multiple_of", "max_contiguous", "max_constancy"}
 _WRAPPED_FUNCTIONS = {"cdiv": "cdiv", "minimum": "min", "maximum": "max"}
 
 
@@ -315,13 +369,17 @@ class _Interpreter:
         self.dots: list[Dot] = []
         self.all_loops: list[Loop] = []
         self.states: dict[cst.CSTNode, State] = {}
-        self.definitions: dict[Atom, Poly] = {}
         self.quotients: list[Atom] = []
-        self.program_ids: dict[int, Atom] = {}
+        self.program_ids: list[Atom] = []
+        self.blocks: list[Block] = []
+        self.steps: list[tuple[Poly, ...]] = []
+        self.wide_casts: list[WideCast] = []
+        self.wraps: list[Wrap] = []
+        self.touches: list[Touch] = []
         self.loops: list[Loop] = []
         self.statement: cst.BaseStatement | None = None
         self.fresh = itertools.count(1)
-        self.state = State()
+        self.state: State = State()
         self.recording = True
         parameters = function.params
         self.parameters = tuple(
@@ -356,11 +414,15 @@ class _Interpreter:
             pointers=self.pointers,
             accesses=tuple(self.accesses),
             dots=tuple(self.dots),
+            blocks=tuple(self.blocks),
+            steps=tuple(self.steps),
+            wide_casts=tuple(self.wide_casts),
+            wraps=tuple(self.wraps),
+            touches=tuple(self.touches),
             loops=tuple(self.all_loops),
             states=self.states,
-            definitions=self.definitions,
             quotients=tuple(self.quotients),
-            program_ids=self.program_ids,
+            program_ids=tuple(self.program_ids),
             numbers=self.numbers,
             lines=self.lines,
         )
@@ -441,10 +503,9 @@ class _Interpreter:
                     name,
                     needs=((name, version),),
                     kind="variable",
-                    cdiv=None if value.scalar.single is None else value.scalar.single.cdiv,
-                    definition=value.scalar,
+                    operation="=",
+                    arguments=(value.scalar,),
                 )
-                self.definitions[atom] = value.scalar
                 self.numbers.define(atom, self.numbers.of(value.scalar))
                 value = Affine(Poly.atom(atom))
         self.state.values[name] = value
@@ -496,9 +557,9 @@ class _Interpreter:
         if bounds is not None:
             low, high, step = bounds
             trips = (high - low, step)
-            inner = _cdiv_of(trips[0], self.definitions)
-            if step == ONE and inner is not None:
-                trips = inner
+            count = trips[0].single
+            if step == ONE and count is not None and count.cdiv is not None:
+                trips = count.cdiv
         start: Value = Opaque(f"the range of the loop at line {self.lines[node]}")
         if bounds is not None:
             start = Affine(bounds[0] + bounds[2] * Poly.atom(counter))
@@ -532,9 +593,7 @@ class _Interpreter:
                     and bound.is_scalar
                 ):
                     trips = (bound.scalar - start.scalar, step)
-                    loop = replace(
-                        loop, variable=name, trips=trips, start=start.scalar, step=step
-                    )
+                    loop = replace(loop, variable=name, trips=trips, start=start.scalar, step=step)
             case _:
                 pass
         self.loop_body(loop, None, None)
@@ -555,7 +614,8 @@ class _Interpreter:
                 atom = Atom(name, needs=((name, version),), kind="variable")
                 self.state.values[name] = Affine(Poly.atom(atom))
             else:
-                self.state.values[name] = Opaque(f"`{name}` is carried through the loop")
+                shape = None if isinstance(before, Affine) else _shape(before)
+                self.state.values[name] = Opaque(f"`{name}` is carried through the loop", shape)
         if variable is not None and start is not None:
             self.state.versions[variable] = next(self.fresh)
             self.state.values[variable] = start
@@ -568,10 +628,9 @@ class _Interpreter:
         self.loops.pop()
         for name in sorted(assigned | ({variable} if variable else set[str]())):
             before = loop.before.values.get(name)
-            if before is None or _scalar(before):
-                if _scalar(self.state.values.get(name)):
-                    self.unknown_scalar(name)
-                    continue
+            if (before is None or _scalar(before)) and _scalar(self.state.values.get(name)):
+                self.unknown_scalar(name)
+                continue
             self.bind(name, Opaque(f"`{name}` after the loop at line {loop.line}"))
 
     def induction(self, body: cst.BaseSuite, before: State) -> dict[str, Poly]:
@@ -620,7 +679,7 @@ class _Interpreter:
         values = [self.evaluate(a.value) for a in node.args if a.keyword is None]
         if not 1 <= len(values) <= 3 or not all(_scalar(v) for v in values):
             return None
-        polys = [cast(Affine, v).scalar for v in values]
+        polys = [typed(Affine, v).scalar for v in values]
         if len(polys) == 1:
             return ZERO, polys[0], ONE
         return polys[0], polys[1], polys[2] if len(polys) == 3 else ONE
@@ -644,7 +703,7 @@ class _Interpreter:
             case cst.UnaryOperation(operator=cst.Minus(), expression=expression):
                 value = self.evaluate(expression)
                 if _scalar(value):
-                    return Affine(-cast(Affine, value).scalar)
+                    return Affine(-typed(Affine, value).scalar)
                 return Opaque(f"`{self.code(node)}`")
             case cst.Comparison(left=left, comparisons=comparisons):
                 values = [self.evaluate(left), *(self.evaluate(c.comparator) for c in comparisons)]
@@ -655,7 +714,10 @@ class _Interpreter:
                 return self.subscript(node)
             case cst.Call():
                 return self.call(node)
-            case cst.Tuple(elements=elements):
+            case cst.Attribute(value=value, attr=cst.Name(value="T")):
+                shape = _shape(self.evaluate(value))
+                return Opaque("data", None if shape is None else tuple(reversed(shape)))
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 return Tuple(tuple(self.evaluate(element.value) for element in elements))
             case _:
                 for child in node.children:  # accesses inside are still accesses
@@ -669,7 +731,8 @@ class _Interpreter:
             return self.conjunction(left, right, node)
         if not isinstance(left, Affine) or not isinstance(right, Affine):
             blame = left if isinstance(left, Opaque) else right
-            return blame if isinstance(blame, Opaque) else Opaque(f"`{self.code(node)}`")
+            why = blame.why if isinstance(blame, Opaque) else f"`{self.code(node)}`"
+            return Opaque(why, _broadcast(_shape(left), _shape(right)))
         match operator:
             case "Add":
                 return _add(left, right) or Opaque(f"`{self.code(node)}`")
@@ -685,6 +748,10 @@ class _Interpreter:
                 index = _index_vector(left)
                 if index is not None:
                     wrapped = replace(index, modulus=right.scalar)
+                    if self.recording and isinstance(node, cst.BinaryOperation):
+                        self.wraps.append(
+                            Wrap(node, index, right.scalar, tuple(self.loops), self.lines[node])
+                        )
                     return replace(left, scalar=ZERO, terms=(_term(left, wrapped),))
             case "FloorDivide" | "Modulo" if left.is_scalar and right.is_scalar:
                 return self.quotient(operator, left.scalar, right.scalar, node)
@@ -714,9 +781,8 @@ class _Interpreter:
         needs = tuple(sorted((n, versions.get(n, 0)) for n in names if n in self.state.values))
         if not isinstance(node, cst.Call):
             text = f"({text})"
-        cdiv = (arguments[0], arguments[1]) if operation == "cdiv" else None
-        atom = Atom(text, needs=needs, kind="expression", cdiv=cdiv)
-        if cdiv is not None:
+        atom = Atom(text, needs, kind="expression", operation=operation, arguments=arguments)
+        if atom.cdiv is not None:
             self.quotients.append(atom)
         self.numbers.define(atom, self.numbers.apply(operation, arguments))
         return Affine(Poly.atom(atom))
@@ -760,6 +826,7 @@ class _Interpreter:
                     axes.append(False)
                 case _:
                     return Opaque(f"`{self.code(node)}`")
+        shape_before = _shape(value)
         places = [position for position, new in enumerate(axes) if not new]
         if isinstance(value, Affine) and len(places) == len(value.shape):
             shape = [ONE] * len(axes)
@@ -770,39 +837,57 @@ class _Interpreter:
         if isinstance(value, Mask) and len(places) == value.rank:
             conditions = tuple(replace(c, axis=places[c.axis]) for c in value.conditions)
             return Mask(len(axes), conditions, value.opaque)
-        return value if isinstance(value, Opaque) else Opaque(f"`{self.code(node)}`")
+        why = value.why if isinstance(value, Opaque) else f"`{self.code(node)}`"
+        if shape_before is None or len(places) != len(shape_before):
+            return Opaque(why)
+        items = iter(shape_before)
+        return Opaque(why, tuple(ONE if new else next(items) for new in axes))
 
     def call(self, node: cst.Call) -> Value:
         name = _callee(node)
         if name in ("load", "store") and _is_language(node):
             return self.access(node, name)
-        if isinstance(node.func, cst.Attribute) and name == "to":
+        if isinstance(node.func, cst.Attribute) and name == "to" and node.args:
             return self.cast(self.evaluate(node.func.value), node.args[0].value, node)
+        if _is_language(node) and name in ("make_block_ptr", "make_tensor_descriptor"):
+            return self.block_pointer(node)
         arguments = [self.evaluate(a.value) for a in node.args]
         if isinstance(node.func, cst.Attribute) and not _is_language(node):
-            self.evaluate(node.func.value)
-        if name == "dot" and _is_language(node) and len(arguments) >= 2:
-            shapes = [v.shape if isinstance(v, Affine) else None for v in arguments[:2]]
+            return self.method(node, name, self.evaluate(node.func.value), arguments)
+        if name.startswith("atomic_") and arguments and self.recording:
+            self.touches.append(Touch("atomic", _base(arguments[0])))
+        if name == "advance" and arguments:
+            step = _polys(arguments[1]) if len(arguments) > 1 else None
+            if step is not None and self.recording:
+                self.steps.append(step)
+            return arguments[0]
+        if name == "dot" and len(arguments) >= 2:
+            shapes = [_shape(value) for value in arguments[:2]]
             if self.recording:
                 self.dots.append(
                     Dot(node, shapes[0], shapes[1], tuple(self.loops), self.lines[node])
                 )
-            return Opaque("a product")
+            a, b = shapes
+            return Opaque("a product", (a[0], b[1]) if a and b else None)
+        if name in ("zeros", "full") and arguments:
+            return Opaque("data", _polys(arguments[0]))
+        if name in ("trans",) and len(arguments) == 1:
+            shape = _shape(arguments[0])
+            return Opaque("data", None if shape is None else tuple(reversed(shape)))
         if name == "program_id" and node.args:
             return self.program_id(node, arguments[0])
         if name in ("num_programs",) and node.args:
             return self.expression(self.code(node), "", (), node)
         if name == "arange" and len(arguments) == 2 and all(_scalar(v) for v in arguments):
-            low, high = (cast(Affine, v).scalar for v in arguments)
+            low, high = (typed(Affine, v).scalar for v in arguments)
             length = high - low
             return Affine(ZERO, (length,), (Term(0, ONE, Index(low, length)),))
         if name in _IDENTITY_CALLS and arguments:
-            if name != "broadcast_to":
-                return arguments[0]
+            return arguments[0]
         if name == "cast" and len(node.args) >= 2:
             return self.cast(arguments[0], node.args[1].value, node)
         if name == "expand_dims" and len(arguments) == 2:
-            axis = cast(Affine, arguments[1]).scalar.constant if _scalar(arguments[1]) else None
+            axis = typed(Affine, arguments[1]).scalar.constant if _scalar(arguments[1]) else None
             value = arguments[0]
             if axis in (0, 1) and isinstance(value, Affine) and len(value.shape) == 1:
                 place = 1 - axis
@@ -813,31 +898,79 @@ class _Interpreter:
         operation = _WRAPPED_FUNCTIONS.get(name) or (name if name in ("min", "max") else None)
         scalars = bool(arguments) and all(_scalar(v) for v in arguments)
         if operation is not None and scalars:
-            polys = tuple(cast(Affine, v).scalar for v in arguments)
+            polys = tuple(typed(Affine, v).scalar for v in arguments)
             return self.expression(self.code(node), operation, polys, node)
-        if name == "swizzle2d" and scalars:
-            item = Affine(Poly.atom(Atom(f"{self.code(node)}", kind="expression")))
-            return Tuple((item, replace(item, scalar=item.scalar + ONE)))
+        if name in _ELEMENTWISE:
+            shape: tuple[Poly, ...] | None = ()
+            for value in arguments:
+                shape = _broadcast(shape, _shape(value))
+            return Opaque(f"`{self.code(node)}`", shape)
         return Opaque(f"`{self.code(node)}`")
+
+    def method(self, node: cst.Call, name: str, value: Value, arguments: Sequence[Value]) -> Value:
+        """A call such as `desc.load([m, k])` or `x.trans()`."""
+        offsets = _polys(arguments[0]) if arguments else None
+        block = _shape(value)
+        if name in ("load", "store") and offsets and block and self.recording:
+            extents = value.extents if isinstance(value, Opaque) else None
+            self.blocks.append(Block(extents, offsets, block, None, self.lines[node]))
+        if name in ("load", "store") and self.recording:
+            self.touches.append(Touch(name, _base(value)))
+        if name == "load":
+            return Opaque("a loaded value", block)
+        return Opaque(f"`{self.code(node)}`")
+
+    def block_pointer(self, node: cst.Call) -> Value:
+        names = ("base", "shape", "strides", "offsets", "block_shape", "order")
+        if _callee(node) == "make_tensor_descriptor":
+            names = ("base", "shape", "strides", "block_shape")
+        values: dict[str, Value] = {}
+        for position, argument in enumerate(node.args):
+            name = argument.keyword.value if argument.keyword else names[position]
+            values[name] = self.evaluate(argument.value)
+        block = _polys(values.get("block_shape"))
+        base = values.get("base")
+        if block is None:
+            return Opaque("a block pointer")
+        if self.recording:
+            self.blocks.append(
+                Block(
+                    shape=_polys(values.get("shape")),
+                    offsets=_polys(values.get("offsets")),
+                    block_shape=block,
+                    base=base.base if isinstance(base, Affine) else None,
+                    line=self.lines[node],
+                )
+            )
+        name = base.base if isinstance(base, Affine) else None
+        return Opaque("a block pointer", block, _polys(values.get("shape")), name)
 
     def program_id(self, node: cst.Call, axis: Value) -> Value:
         number = axis.scalar.constant if isinstance(axis, Affine) and axis.is_scalar else None
         if number not in (0, 1, 2):
             return Opaque(f"`{self.code(node)}`")
-        atom = Atom(f"tl.program_id({number})", kind="expression")
-        if number not in self.program_ids:
-            self.program_ids[number] = atom
-            self.numbers.define(atom, [_program_ids(x, number) for x in self.facts.launches])
+        atom = Atom(
+            f"tl.program_id({number})",
+            kind="expression",
+            operation="program_id",
+            arguments=(Poly.const(number),),
+        )
+        self.numbers.define(atom, [_program_ids(x, number) for x in self.facts.launches])
+        if self.recording:
+            self.program_ids.append(atom)
         return Affine(Poly.atom(atom))
 
-    def cast(self, value: Value, dtype: cst.BaseExpression, node: cst.CSTNode) -> Value:
+    def cast(self, value: Value, dtype: cst.BaseExpression, node: cst.Call) -> Value:
         text = self.code(dtype)
         if not isinstance(value, Affine) or value.base is not None:
             return value if isinstance(value, Opaque) else Opaque(f"`{self.code(node)}`")
+        if text.endswith("int64") and self.recording:
+            inner = node.func.value if isinstance(node.func, cst.Attribute) else node.args[0].value
+            inner = node.args[0].value if _callee(node) == "cast" else inner
+            self.wide_casts.append(WideCast(node, inner, self.lines[node]))
         if text.endswith("int64"):
             terms = tuple(
-                replace(t, index=replace(t.index, start=t.index.start.widen()))
-                for t in value.terms
+                replace(t, index=replace(t.index, start=t.index.start.widen())) for t in value.terms
             )
             return replace(value, scalar=value.scalar.widen(), terms=terms)
         if text.endswith("int32"):
@@ -860,6 +993,8 @@ class _Interpreter:
         if "mask" in arguments and m.matches(arguments["mask"], m.Name("None")):
             mask = None
         statement = self.statement
+        if self.recording:
+            self.touches.append(Touch("load" if op == "load" else "store", _base(pointer)))
         if self.recording and statement is not None:
             keep = {k: v for k, v in arguments.items() if k not in (*slots, "value", "other")}
             self.accesses.append(
@@ -878,11 +1013,51 @@ class _Interpreter:
                 )
             )
         if op == "load" and isinstance(pointer, Affine) and not pointer.shape:
-            return Affine(Poly.atom(Atom(f"{self.code(node)}", kind="expression")))
-        return Opaque("a loaded value")
+            return self.expression(self.code(node), "load", (pointer.scalar,), node)
+        return Opaque("a loaded value", _shape(pointer))
 
 
 # --- the algebra of values
+
+_ELEMENTWISE = {
+    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "erf", "abs", "where", "sigmoid", "maximum",
+    "minimum", "fma", "cos", "sin", "floor", "ceil", "div_rn", "sqrt_rn", "cast",
+}  # fmt: skip
+
+
+def _shape(value: Value | None) -> tuple[Poly, ...] | None:
+    """The shape of a tensor; () of a scalar."""
+    match value:
+        case Affine(shape=shape):
+            return shape
+        case Opaque(shape=shape):
+            return shape
+        case _:
+            return None
+
+
+def _base(value: Value) -> str | None:
+    """The pointer argument that an address goes back to."""
+    return value.base if isinstance(value, Affine | Opaque) else None
+
+
+def _broadcast(
+    left: tuple[Poly, ...] | None, right: tuple[Poly, ...] | None
+) -> tuple[Poly, ...] | None:
+    """Shapes of data; an unknown side is taken for a scalar constant."""
+    if not left or not right:
+        return left or right
+    if len(left) != len(right):
+        return None
+    return tuple(b if a == ONE else a for a, b in zip(left, right, strict=True))
+
+
+def _polys(value: Value | None) -> tuple[Poly, ...] | None:
+    """The scalars of a tuple or list, None where one is not known."""
+    if not isinstance(value, Tuple):
+        return None
+    items = [item.scalar for item in value.items if isinstance(item, Affine) and item.is_scalar]
+    return tuple(items) if len(items) == len(value.items) else None
 
 
 def _scalar(value: Value | None) -> bool:
@@ -961,16 +1136,6 @@ def _looks_rounded_up(left: Poly, right: Poly) -> bool:
     if right.constant is not None:
         return any(m == () and c == right.constant - 1 for m, c in left.terms)
     return right.single is not None and right.single not in rest.atoms and bool(rest.terms)
-
-
-def _cdiv_of(poly: Poly, definitions: dict[Atom, Poly]) -> tuple[Poly, Poly] | None:
-    atom = poly.single
-    while atom is not None:
-        if atom.cdiv is not None:
-            return atom.cdiv
-        definition = definitions.get(atom)
-        atom = None if definition is None else definition.single
-    return None
 
 
 def _program_ids(launch: Launch, axis: int) -> IntArray | int | None:

@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """Flash attention forward, tensors of pointers, one program per block of queries and head."""
 
 import triton

@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """Batched gemm: the batch's offset is added to each base, in 64 bits for one of them."""
 
 import triton

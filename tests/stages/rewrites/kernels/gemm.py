@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """A gemm as in Triton's tutorial: grouped program ids, rows and columns wrapped by modulus."""
 
 import triton

@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """Gemm with a bias row and GELU in its epilogue."""
 
 import triton

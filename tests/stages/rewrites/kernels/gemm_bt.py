@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """C = A @ W.T with W of shape [N, K]; offsets computed anew in each iteration, no mask."""
 
 import triton

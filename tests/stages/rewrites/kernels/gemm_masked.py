@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """A gemm with a 2-D grid, every access masked, pointers advanced by the loop."""
 
 import triton

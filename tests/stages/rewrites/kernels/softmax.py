@@ -1,3 +1,5 @@
+# ruff: noqa
+# fmt: off
 """Row softmax: one program per row, no tile of two dimensions."""
 
 import triton
