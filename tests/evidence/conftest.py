@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,3 +58,14 @@ def line_of() -> Callable[[str, str], int]:
         return next(i for i in range(start, len(lines)) if text in lines[i]) + 1
 
     return find
+
+
+@pytest.fixture
+def cuda_lowering() -> Lowering:
+    """A pointer gemm for an H100 as Triton 3.9.0 lowers it, without Triton (data/README.md)."""
+    from xesmith.lowering.record import Lowering
+
+    folder = Path(__file__).with_name("data") / "cuda_gemm"
+    lowering = Lowering.from_json(json.loads((folder / "lowering.json").read_text()))
+    levels = {name: str(folder / file) for name, file in lowering.levels.items()}
+    return replace(lowering, levels=levels)

@@ -381,11 +381,14 @@ def gemm(
     grf_mode: str,
     *,
     size: tuple[int, int, int] = (4096, 4096, 4096),
+    a_strided: bool = False,
     a_transposed: bool = False,
     b_transposed: bool = False,
 ) -> None:
     m, n, k = size
-    a = empty(k, m).t() if a_transposed else empty(m, k)
+    a = empty(m, 2 * k)[:, ::2] if a_strided else empty(m, k)
+    if a_transposed:
+        a = empty(k, m).t()
     b = empty(n, k).t() if b_transposed else empty(k, n)
     c = empty(m, n)
     grid = (triton.cdiv(m, tile[0]) * triton.cdiv(n, tile[1]),)
@@ -450,6 +453,7 @@ CASES = {
     "pointer a transposed": lambda: gemm(
         gemm_pointer, (128, 128, 32), 32, "256", a_transposed=True
     ),
+    "pointer a strided": lambda: gemm(gemm_pointer, (128, 128, 32), 32, "256", a_strided=True),
     "pointer odd": lambda: gemm(gemm_pointer, (64, 64, 32), 4, "256", size=(1000, 1000, 1000)),
     "block n 4095": lambda: gemm(gemm_block, (256, 256, 32), 32, "256", size=(4096, 4095, 4096)),
     "block b transposed": lambda: gemm(gemm_block, (256, 256, 32), 32, "256", b_transposed=True),

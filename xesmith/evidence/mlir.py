@@ -242,9 +242,9 @@ def parse_module(text: str) -> Operation:
     try:
         module = bindings.ir.Module.parse(text, bindings.context(len(text)))
     except bindings.ir.MLIRError as error:
-        raise UnreadableLevelError(
-            f"MLIR can't parse it: {str(error).strip().splitlines()[-1][:300]}"
-        ) from error
+        lines = [line for line in str(error).splitlines() if line.startswith("error:")]
+        said = lines[0].removeprefix("error:").strip() if lines else str(error)
+        raise UnreadableLevelError(f"MLIR can't parse it: {said[:300]}") from error
     return _Copier(module).operation(module.operation, None)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from xesmith.evidence.native import read_native
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
@@ -76,7 +77,7 @@ def read(lowering: Lowering) -> Evidence:
         device=lowering.device,
         compiler=lowering.compiler,
         native_compiler=lowering.native_compiler,
-        launch=launch.to_json(),
+        launch=_as_json(launch.to_json()),
         ttir=ttir,
         ttgir=ttgir,
         spirv=spirv,
@@ -84,8 +85,17 @@ def read(lowering: Lowering) -> Evidence:
         not_read={**lowering.not_read, **missing},
         notes=lowering.notes,
         suppress=lowering.suppress,
-        failure=lowering.to_json()["failure"],
+        failure=None if lowering.failure is None else _as_json(asdict(lowering.failure)),
     )
+
+
+def _as_json(value: Any) -> Any:
+    """With lists for tuples, so that a record equals what is read back from its JSON."""
+    if isinstance(value, dict):
+        return {k: _as_json(v) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def _why_absent(lowering: Lowering, level: str, file: str) -> str:
