@@ -303,6 +303,42 @@ def test_another_nest_in_native_code_matches_the_main_loop(evidence_maker: Modul
         loop_times(unknown, m.ttgir(), native, {})
 
 
+def _two_versions(m: ModuleType, reached: int) -> Any:
+    """A loop that the compiler made with and without masks; IGC put the masked one first."""
+
+    def access(loop: int, masked: bool) -> Any:
+        return m.access(kind="pointer", loop=loop, masked=masked, reached=loop == reached)
+
+    return m.make(
+        ttir=m.ttir(
+            dots=tuple(m.dot(loop=i, reached=i == reached) for i in range(2)),
+            accesses=(access(0, False), access(1, True)),
+            loops=tuple(m.loop(index=i, trip_count=32, reached=i == reached) for i in range(2)),
+        ),
+        native=m.native(
+            instructions=1000,
+            loops=(
+                m.native_loop(instructions=453, prefetches_2d=0),
+                m.native_loop(index=1, instructions=406, prefetches_2d=0),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(("reached", "native_loop"), [(0, 1), (1, 0)])
+def test_only_the_version_of_a_loop_that_runs_counts(
+    evidence_maker: ModuleType, reached: int, native_loop: int
+) -> None:
+    evidence = _two_versions(evidence_maker, reached)
+    assert derive(evidence, B70).native.main_loop == native_loop  # type: ignore[union-attr]
+    times = [0.0, 0.0]
+    times[native_loop] = 32.0
+    assert loop_times(evidence.ttir, evidence.ttgir, evidence.native, {}) == times
+    own, other = (453, 406) if native_loop == 0 else (406, 453)
+    # the code outside both loops once, one loop 32 times, the other never
+    assert executed(evidence).counts["instructions"] == 1000 - own - other + 32 * own
+
+
 def test_order_key_needs_no_clock(evidence_maker: ModuleType) -> None:
     m = evidence_maker
     order = sorted(TABLE, key=lambda row: order_key(table_evidence(m, row)))

@@ -8,7 +8,8 @@ from typing import Any
 
 import simpleeval  # pyright: ignore[reportMissingTypeStubs]
 
-from xesmith.evidence.record import Dot, Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
+from xesmith.cost.loops import match_loops, work
+from xesmith.evidence.record import Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
 
 _COUNTS = (
     "instructions",
@@ -149,9 +150,8 @@ def loop_times(
 ) -> list[float]:
     """How often each native loop's body runs in one thread.
 
-    A native loop is the IR loop of the same place in the nest where both levels have the
-    same nest; else the main loop is the IR loop with the most dot work (without dots: the one
-    that runs most) and any other native loop is taken to run once per run of its parent.
+    A native loop that matches none of the IR's (see loops.match_loops) is taken to run once per
+    run of its parent.
     Where the compiler unrolled a loop with dots, its dpas count tells by how much.
 
     Raises:
@@ -160,12 +160,7 @@ def loop_times(
     if not native.loops:
         return []
     ir_times = _ir_times(ttir, values)
-    same_nest = [loop.parent for loop in ttir.loops] == [loop.parent for loop in native.loops]
-    matched: dict[int, int] = {}
-    if same_nest:
-        matched = {index: index for index in range(len(native.loops))}
-    elif native.main_loop is not None and ttir.loops:
-        matched = {native.main_loop: _main_ir_loop(ttir, ir_times)}
+    matched = match_loops(ttir, native)
     times: list[float] = []
     for loop in native.loops:
         outer = 1.0 if loop.parent is None else times[loop.parent]
@@ -181,18 +176,6 @@ def loop_times(
     return times
 
 
-def _work(dot: Dot) -> int:
-    return dot.batch * dot.m * dot.n * dot.k
-
-
-def _main_ir_loop(ttir: Ttir, ir_times: list[float | None]) -> int:
-    def weight(loop: Loop) -> tuple[float, float, int]:
-        work = sum(_work(d) for d in ttir.dots if d.loop == loop.index and d.reached)
-        return (work, ir_times[loop.index] or 0.0, -loop.index)
-
-    return max(ttir.loops, key=weight).index
-
-
 def _unrolled(loop: NativeLoop, ir_index: int, ttir: Ttir, ttgir: Ttgir, native: Native) -> float:
     """IR iterations per native iteration, from the dpas of both; at least 1."""
     per_dpas = flop_per_dpas(ttgir)
@@ -200,6 +183,6 @@ def _unrolled(loop: NativeLoop, ir_index: int, ttir: Ttir, ttgir: Ttgir, native:
     own = loop.dpas - inner
     if not per_dpas or own <= 0:
         return 1.0
-    flop = sum(2.0 * _work(d) for d in ttir.dots if d.loop == ir_index)
+    flop = sum(2.0 * work(d) for d in ttir.dots if d.loop == ir_index)
     per_iteration = flop / (ttgir.num_warps * per_dpas)
     return max(1.0, own / per_iteration) if per_iteration else 1.0

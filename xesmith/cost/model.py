@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from xesmith.cost.executed import Executed, UnknownTripsError, executed
+from xesmith.cost.loops import running_main_loop
 from xesmith.cost.occupancy import Residency, occupancy, residency
 from xesmith.device import Device
 from xesmith.evidence.record import Access, Derived, Evidence, Prediction
@@ -48,10 +49,17 @@ _NEEDED = (
 def derive(evidence: Evidence, device: Device, *, lowered_hash: str = "") -> Evidence:
     """The evidence with `derived` filled in.
 
+    Where the compiler made several versions of the main loop, `native.main_loop` is turned to
+    the one that runs at the captured values.
+
     Args:
         lowered_hash: of the lowered code and its native options (see evidence.lowered_hash);
             an empty one keeps the hash that `evidence` may already hold.
     """
+    main = running_main_loop(evidence)
+    if evidence.native is not None and main != evidence.native.main_loop:
+        native = evidence.native.model_copy(update={"main_loop": main})
+        evidence = evidence.model_copy(update={"native": native})
     kept = evidence.derived.lowered_hash if evidence.derived else ""
     derived = Derived(
         occupancy=occupancy(evidence, device),

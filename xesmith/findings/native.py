@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from xesmith.cost.loops import match_loops
 from xesmith.cost.occupancy import occupancy, residency
 from xesmith.device import Device
 from xesmith.errors import UsageError
@@ -407,13 +408,13 @@ def missing_prefetch(evidence: Evidence, device: Device) -> Iterator[Finding]:
 
 def main_loop_line(evidence: Evidence) -> int | None:
     """Line of the loop statement: the IR's, since native code names lines of its body only."""
-    native, ir = evidence.native, evidence.ttgir or evidence.ttir
+    native, ttir = evidence.native, evidence.ttir
     if native is None or native.main is None:
         return None
-    if ir is not None and [x.parent for x in ir.loops] == [x.parent for x in native.loops]:
-        return ir.loops[native.main.index].site.line
-    if ir is not None and len(ir.loops) == 1:
-        return ir.loops[0].site.line
+    if ttir is not None:
+        matched = match_loops(ttir, native).get(native.main.index)
+        if matched is not None:
+            return ttir.loops[matched].site.line
     return native.main.site.line
 
 
