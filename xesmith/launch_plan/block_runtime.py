@@ -172,7 +172,7 @@ def _xs_grf_mode(mode):
     """The mode in the spelling of the compiler at hand; None where it has no such option."""
     try:
         backend = _xs_triton.runtime.driver.active.get_current_target().backend
-    except RuntimeError:  # no device, as in the interpreter
+    except (AttributeError, RuntimeError):  # no device, as in the interpreter
         return None
     if backend != "xpu":
         return None

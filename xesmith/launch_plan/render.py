@@ -115,9 +115,10 @@ def read(text: str, path: str | Path = "<kernel>") -> RenderedFile:
             start += 2  # the blank lines before each
             sources.append(body[start : start + length])
             start += length + 1
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+        same = render(kernel_file, {}, sources, plan) == text
+    except (PlanError, ValueError, KeyError, TypeError, IndexError) as error:
         raise changed from error
-    if render(kernel_file, {}, sources, plan) != text:
+    if not same:
         raise changed
     return RenderedFile(kernel_file, tuple(sources), plan)
 
