@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from xesmith.evidence import Evidence, lowered_content, lowered_hash, read, schema
 from xesmith.lowering.record import Failure
@@ -102,12 +104,48 @@ def test_failure_is_the_reason_for_what_comes_after_it(
 
 
 @pytest.mark.mlir
+def test_ir_that_no_reader_knows_is_named(cuda_lowering: Lowering, tmp_path: Path) -> None:
+    """A dot without operands, say of a later dialect, is not understood and not guessed."""
+    text = Path(cuda_lowering.levels["ttir_generic"]).read_text()
+    strange = tmp_path / "kernel.ttir"
+    mark = '"tt.return"() : () -> ()'
+    strange.write_text(text.replace(mark, '"tt.dot"() : () -> () ' + mark))
+    levels = {**cuda_lowering.levels, "ttir_generic": str(strange)}
+    found = read(replace(cuda_lowering, levels=levels))
+    assert found.ttir is None
+    assert "does not understand this file: IndexError" in found.not_read["ttir"]
+    assert found.ttgir is not None
+
+
+@pytest.mark.mlir
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_files_never_raise(
+    data: st.DataObject, cuda_lowering: Lowering, tmp_path: Path
+) -> None:
+    """A few bytes lost or doubled anywhere: each level is read or named, never an exception."""
+    level = data.draw(st.sampled_from(["ttir_generic", "ptx"]))
+    text = Path(cuda_lowering.levels[level]).read_text()
+    at = data.draw(st.integers(0, len(text) - 1))
+    size = data.draw(st.integers(1, 40))
+    lost = data.draw(st.booleans())
+    damaged = text[:at] + ("" if lost else text[at : at + size] * 2) + text[at + size :]
+    path = tmp_path / "damaged"
+    path.write_text(damaged)
+    found = read(replace(cuda_lowering, levels={level: str(path)}))
+    name = level.removesuffix("_generic")
+    assert (getattr(found, name) is None) == (name in found.not_read)
+
+
+@pytest.mark.mlir
 def test_cuda_has_ir_and_names_what_it_has_not(cuda_lowering: Lowering) -> None:
     found = read(cuda_lowering)
     assert found.ttir is not None
     assert found.ttgir is not None
     assert found.not_read["spirv"] == found.not_read["native"] == "this compiler lowers to PTX"
     assert found.ttir.flop_per_program == 2 * 128 * 128 * 4096
+    assert found.ptx is not None
+    assert found.ptx.bytes_per_load == 16
     jsonschema.validate(json.loads(found.model_dump_json()), schema())
 
 

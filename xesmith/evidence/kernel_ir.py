@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from xesmith.evidence.mlir import Block, Operation, Value, parse_module
 from xesmith.evidence.record import AccessKind, IrCounts, Loop, Site, Surface
 from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.evidence.values import Integers, Range, Values
 from xesmith.ghost.launch import Launch, TensorArg
+
+Floats = npt.NDArray[np.float64]
 
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma"})
 LOOPS = frozenset({"scf.for", "scf.while"})
@@ -139,13 +142,15 @@ class KernelIr:
         span = high if low == "0" else f"{high} - {low}" if low.isalnum() else f"{high} - ({low})"
         return span if step == "1" else f"cdiv({span}, {step})"
 
-    def trips_around(self, op: Operation) -> Integers | None:
+    def trips_around(self, op: Operation) -> Floats | None:
         """How often an operation runs, per program: the product of the loops around it.
+
+        Where only bounds of a count are known, their middle stands for it.
 
         A branch counts as taken unless the captured values prove that it is not. None where
         a loop's count is unknown.
         """
-        product = self._taken(op)
+        product = self._taken(op).astype(np.float64)
         if not product.any():
             return product
         index = self.loop_of(op)
@@ -153,7 +158,7 @@ class KernelIr:
             trips = self.values.trips(self.loop_operations[index])
             if trips is None:
                 return None
-            product = product * ((trips.low + trips.high) // 2)
+            product = product * ((trips.low + trips.high) / 2)
             index = self.loop_of(self.loop_operations[index])
         return product
 

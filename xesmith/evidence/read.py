@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from xesmith.evidence.native import read_native
+from xesmith.evidence.ptx import read_ptx
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
 from xesmith.evidence.ttgir import read_ttgir
@@ -25,6 +26,14 @@ _DEBUG_OPCODES = frozenset(
         "OpMemberName", "OpModuleProcessed",
     }
 )  # fmt: skip
+_NOT_UNDERSTOOD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _ID = re.compile(r"%\w+")
 
 
@@ -46,6 +55,10 @@ def read(lowering: Lowering) -> Evidence:
             missing[name] = f"the file of level {name} can't be read: {error}"
         except UnreadableLevelError as error:
             missing[name] = error.what
+        except _NOT_UNDERSTOOD as error:
+            # A compiler newer than the reader: name it, and count nothing as read.
+            kind = type(error).__name__
+            missing[name] = f"the reader of {name} does not understand this file: {kind}: {error}"
         return None
 
     launch = lowering.launch
@@ -70,8 +83,8 @@ def read(lowering: Lowering) -> Evidence:
     )
     if native is not None and ttgir is not None:
         native = _with_lines(native, ttgir)
-    if "ptx" in lowering.levels:
-        missing["ptx"] = "no reader for ptx"
+    # Intel GPUs have no PTX: its absence there is nothing to tell.
+    ptx = level("ptx", ("ptx",), lambda t: read_ptx(t[0])) if "ptx" in lowering.levels else None
     return Evidence(
         kernel=launch.kernel,
         device=lowering.device,
@@ -82,6 +95,7 @@ def read(lowering: Lowering) -> Evidence:
         ttgir=ttgir,
         spirv=spirv,
         native=native,
+        ptx=ptx,
         not_read={**lowering.not_read, **missing},
         notes=lowering.notes,
         suppress=lowering.suppress,

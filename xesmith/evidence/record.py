@@ -174,6 +174,26 @@ class Spirv(Fact):
     math: dict[str, int]
 
 
+class Ptx(Fact):
+    """Static instructions of one thread. Registers and spills are decided after PTX."""
+
+    version: str
+    target: str  # "sm_90a"
+    instructions: int
+    loads: dict[int, int]  # bytes per thread -> loads from global memory, cp.async among them
+    stores: dict[int, int]
+    bytes_per_load: float | None  # mean over `loads`; None without any
+    async_copies: int  # cp.async
+    bulk_copies: int  # cp.async.bulk: a whole box each, not among `loads`
+    matrix_instructions: int  # mma, wgmma, tcgen05.mma
+    shared_messages: int
+    barriers: int
+    atomics: int
+    f64_instructions: int
+    int64_instructions: int
+    math: dict[str, int]
+
+
 class Send2D(Fact):
     """A native 2D block message, with the block it moves."""
 
@@ -291,6 +311,7 @@ class Evidence(Fact):
     ttgir: Ttgir | None
     spirv: Spirv | None
     native: Native | None
+    ptx: Ptx | None = None  # of NVIDIA GPUs, for which spirv and native are not read
     derived: Derived | None = None
     not_read: dict[str, str] = Field(default_factory=dict)  # level -> reason
     notes: tuple[str, ...] = ()

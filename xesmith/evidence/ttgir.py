@@ -328,7 +328,7 @@ def _pointer_obstacles(ir: KernelIr, op: Operation) -> list[str]:
     if rank > 2:
         found.append(f"the tensor has {rank} dimensions")
     if len(found) == 1 and slopes is not None:
-        found.append("only a block pointer or a descriptor states the memory's width and pitch")
+        found.append("nothing states width and pitch, as a block pointer or descriptor would")
     return found
 
 
