@@ -26,6 +26,7 @@ from xesmith.spec import Shape
 from xesmith.worker.client import TaskResult, WorkerPool
 
 DEFAULT_SEEDS = (0, 1, 2)
+_FAULTS_SHOWN = 6  # of one case
 _REFERENCE_TASK = "xesmith.cascade.interpret_task:reference"
 _CANDIDATE_TASK = "xesmith.cascade.interpret_task:candidate"
 _COMPARE_TASK = "xesmith.cascade.compare_task:compare"
@@ -116,8 +117,18 @@ class _Prepared:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one candidate in one case: a failure, or a report and its comparison."""
+
+    failure: _ProgramFailure | None
+    report: Any
+    compared: Any
+    seconds: float
+
+
 class CorrectnessChecker:
-    """Checks candidates; keeps each reference's results until it is closed.
+    """Checks candidates; the same program in the same case runs once until it is closed.
 
     Args:
         pool: of `interpreter_pool`.
@@ -143,6 +154,7 @@ class CorrectnessChecker:
         self._memory_bytes = memory_bytes
         self._root = Path(tempfile.mkdtemp(prefix="xesmith-correctness-"))
         self._prepared: dict[str, _Prepared] = {}
+        self._outcomes: dict[str, _Outcome] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -177,14 +189,19 @@ class CorrectnessChecker:
             raise ValueError("cases and distinct seeds are needed")
         with self._lock:
             prepared = self._prepare(reference, cases, seeds)
-        folder = Path(tempfile.mkdtemp(dir=self._root, prefix="candidate-"))
-        try:
-            results = self._run_candidate(candidate, cases, seeds, prepared, folder)
-            return self._judge(
-                candidate, reference, cases, seeds, prepared, results, folder, baseline
-            )
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        keys = [self._key(candidate, reference, case, seeds) for case in cases]
+        new = [i for i, key in enumerate(keys) if key not in self._outcomes]
+        if new:
+            folder = Path(tempfile.mkdtemp(dir=self._root, prefix="candidate-"))
+            try:
+                ran = self._run_candidate(
+                    candidate, [cases[i] for i in new], seeds, [prepared[i] for i in new], folder
+                )
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            self._outcomes.update(zip((keys[i] for i in new), ran, strict=True))
+        outcomes = [self._outcomes[key] for key in keys]
+        return _judge(reference, cases, seeds, prepared, outcomes, baseline)
 
     def passing(
         self,
@@ -207,7 +224,7 @@ class CorrectnessChecker:
     def _prepare(
         self, reference: Reference, cases: Sequence[Case], seeds: Sequence[int]
     ) -> list[_Prepared]:
-        keys = [self._key(reference, case, seeds) for case in cases]
+        keys = [self._key(None, reference, case, seeds) for case in cases]
         futures: dict[str, tuple[Path, Future[TaskResult]]] = {}
         for key, case in zip(keys, cases, strict=True):
             if key in self._prepared or key in futures:
@@ -233,8 +250,17 @@ class CorrectnessChecker:
             self._prepared[key] = _read_reference(reference, case, seeds, folder, result)
         return [self._prepared[key] for key in keys]
 
-    def _key(self, reference: Reference, case: Case, seeds: Sequence[int]) -> str:
-        parts = [case.applied(reference.program).to_json(), reference.kind, list(seeds)]
+    def _key(
+        self, candidate: Program | None, reference: Reference, case: Case, seeds: Sequence[int]
+    ) -> str:
+        """Names the work for a candidate, or for the reference alone."""
+        parts = [
+            None if candidate is None else case.applied(candidate).to_json(),
+            None if candidate is None else [case.rtol, case.atol, case.reduction_length],
+            case.applied(reference.program).to_json(),
+            reference.kind,
+            list(seeds),
+        ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _run_candidate(
@@ -244,8 +270,9 @@ class CorrectnessChecker:
         seeds: Sequence[int],
         prepared: Sequence[_Prepared],
         folder: Path,
-    ) -> list[TaskResult]:
-        futures = [
+    ) -> list[_Outcome]:
+        """Runs the candidate, then compares, in every case at once."""
+        running = [
             self._submit(
                 _CANDIDATE_TASK,
                 {
@@ -263,55 +290,24 @@ class CorrectnessChecker:
             )
             for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
         ]
-        return self._gather(futures)
-
-    def _judge(
-        self,
-        candidate: Program,
-        reference: Reference,
-        cases: Sequence[Case],
-        seeds: Sequence[int],
-        prepared: Sequence[_Prepared],
-        results: Sequence[TaskResult],
-        folder: Path,
-        baseline: LevelResult | None,
-    ) -> LevelResult:
-        facts: dict[str, Any] = {
-            "reference": str(reference),
-            "seeds": list(seeds),
-            "cases": [],
-            "not_interpreted": [],
+        results = self._gather(running)
+        failures = [_program_failure(r, self._timeout_s, self._memory_bytes) for r in results]
+        comparing = {
+            index: self._compare(case, ready, results[index].value, folder / str(index))
+            for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
+            if failures[index] is None
         }
-        messages: list[str] = []
-        ran: list[tuple[int, Case, dict[str, Any], Future[TaskResult]]] = []
-        for index, (case, ready, result) in enumerate(zip(cases, prepared, results, strict=True)):
-            failure = _program_failure(result, self._timeout_s, self._memory_bytes)
-            if failure is not None and failure.beyond_interpreter:
-                facts["not_interpreted"].append(f"{case}: {failure}")
-            elif failure is not None:
-                messages.append(f"{case}: {failure}")
-            else:
-                future = self._compare(case, ready, result.value, folder / str(index))
-                ran.append((index, case, result.value, future))
-        self._gather([future for *_, future in ran])
-        for index, case, report, future in ran:
-            compared = future.result()
-            if compared.status != "ok":
-                raise RuntimeError(f"the comparison failed: {compared}")
-            ready = prepared[index]
-            record = _case_record(case, ready, report, compared.value, results[index].seconds)
-            facts["cases"].append(record)
-            messages += [f"{case}: {text}" for text in _faults(report, compared.value, reference)]
-            messages += [f"{case}: {text}" for text in _liberties(record, case, baseline)]
-        if reference.kind == "kernel":
-            facts["note"] = f"compared with {reference}"
-        status: Literal["passed", "refused", "not_read"] = "passed"
-        if messages:
-            status = "refused"
-        elif facts["not_interpreted"]:
-            status = "not_read"
-            messages = [f"not checked: {text}" for text in facts["not_interpreted"]]
-        return LevelResult("correctness", status, tuple(messages), facts)
+        self._gather(list(comparing.values()))
+        outcomes: list[_Outcome] = []
+        for index, result in enumerate(results):
+            compared: Any = None
+            if index in comparing:
+                comparison = comparing[index].result()
+                if comparison.status != "ok":
+                    raise RuntimeError(f"the comparison failed: {comparison}")
+                compared = comparison.value
+            outcomes.append(_Outcome(failures[index], result.value, compared, result.seconds))
+        return outcomes
 
     def _compare(
         self, case: Case, ready: _Prepared, report: dict[str, Any], outputs: Path
@@ -366,6 +362,43 @@ class _ProgramFailure:
     def __str__(self) -> str:
         at = f"line {self.line}: " if self.line is not None else ""
         return f"{at}{self.text}{self.run}"
+
+
+def _judge(
+    reference: Reference,
+    cases: Sequence[Case],
+    seeds: Sequence[int],
+    prepared: Sequence[_Prepared],
+    outcomes: Sequence[_Outcome],
+    baseline: LevelResult | None,
+) -> LevelResult:
+    records: list[dict[str, Any]] = []
+    messages: list[str] = []
+    not_interpreted: list[str] = []
+    for case, ready, outcome in zip(cases, prepared, outcomes, strict=True):
+        failure = outcome.failure
+        if failure is not None:
+            kind = not_interpreted if failure.beyond_interpreter else messages
+            kind.append(f"{case}: {failure}")
+            continue
+        record = _case_record(case, ready, outcome)
+        records.append(record)
+        messages += [f"{case}: {t}" for t in _first(_faults(outcome.report, outcome.compared))]
+        messages += [f"{case}: {t}" for t in _liberties(record, case, baseline)]
+    facts: dict[str, Any] = {
+        "reference": str(reference),
+        "seeds": list(seeds),
+        "cases": records,
+        "not_interpreted": not_interpreted,
+    }
+    if reference.kind == "kernel":
+        facts["note"] = f"compared with {reference}"
+    if messages:
+        return LevelResult("correctness", "refused", tuple(messages), facts)
+    if not_interpreted:
+        unchecked = tuple(f"not checked: {text}" for text in not_interpreted)
+        return LevelResult("correctness", "not_read", unchecked, facts)
+    return LevelResult("correctness", "passed", (), facts)
 
 
 def _program_failure(
@@ -430,13 +463,8 @@ def _read_reference(
     )
 
 
-def _case_record(
-    case: Case,
-    ready: _Prepared,
-    report: dict[str, Any],
-    compared: list[list[dict[str, Any]]],
-    seconds: float,
-) -> dict[str, Any]:
+def _case_record(case: Case, ready: _Prepared, outcome: _Outcome) -> dict[str, Any]:
+    report, compared = outcome.report, outcome.compared
     outputs = [output for run in compared for output in run]
     ratios = [o["error_over_allowed"] for o in outputs if o.get("error_over_allowed") is not None]
     return {
@@ -453,14 +481,18 @@ def _case_record(
         "error_over_allowed": max(ratios, default=None),
         "outputs": compared[0] if compared else [],
         "notes": report["notes"],
-        "seconds": round(seconds, 3),
+        "seconds": round(outcome.seconds, 3),
         "reference_seconds": round(ready.seconds, 3),
     }
 
 
-def _faults(
-    report: dict[str, Any], compared: list[list[dict[str, Any]]], reference: Reference
-) -> list[str]:
+def _first(faults: list[str]) -> list[str]:
+    if len(faults) <= _FAULTS_SHOWN:
+        return faults
+    return [*faults[:_FAULTS_SHOWN], f"and {len(faults) - _FAULTS_SHOWN} more faults"]
+
+
+def _faults(report: dict[str, Any], compared: list[list[dict[str, Any]]]) -> list[str]:
     faults: list[str] = []
     if not sum(report["launches"].values()):
         faults.append("no kernel is launched")

@@ -56,13 +56,15 @@ class _Session:
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.program = Program.from_json(arguments["program"])
         self.backend: str = arguments["backend"]
+        given: dict[str, Any] = arguments.get("target") or {}
+        self.properties = {"multi_processor_count": given.get("gpu_subslice_count", 1), **given}
         self.notes: list[str] = []
         self.watch = Watch(source_path=self.program.path)
         # -W error, inherited, would turn numpy's remarks inside the interpreter into failures.
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
-        install(self.watch, self.backend, arguments.get("target"))
+        install(self.watch, self.backend, self.properties)
         with self._guarded("import"):
             self.module = self._load()
 
@@ -82,8 +84,11 @@ class _Session:
     @contextlib.contextmanager
     def _guarded(self, stage: str) -> Generator[None]:
         """Torch answers for the device; what the program raises becomes a ProgramError."""
+        ghost = GhostTorch(
+            self.backend, notes=self.notes, properties=self.properties, computes=True
+        )
         try:
-            with GhostTorch(self.backend, notes=self.notes, computes=True), torch.no_grad():
+            with ghost, torch.no_grad():
                 yield
         except MemoryError:
             raise
@@ -208,8 +213,8 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     Arguments: program, backend, target, prepared (folder of `reference`'s files), seeds
     {seed: its trees}, order [seed, ...].
 
-    The run i has seed i modulo their number and configuration i of every autotuned kernel (its
-    last, where it has fewer), so that each seed and each configuration is run; then the first
+    Run i has seed i (of n, i modulo n) and configuration i of every autotuned kernel (its last,
+    where it has fewer), so that each seed and each configuration is run; then the first
     run again with programs in reverse order; then once more with no kernel launched.
 
     Returns:
@@ -228,7 +233,12 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         runner = _CandidateRunner(session, prepared, folder, trees)
         number = 0
         while number < max(len(order), session.watch.configurations):
-            now = {"seed": order[number % len(order)], "configuration": number, "reverse": False}
+            now = {
+                "seed": order[number % len(order)],
+                # How many there are is known once the first run has come to the kernel.
+                "configuration": min(number, session.watch.configurations - 1),
+                "reverse": False,
+            }
             runs.append(runner.run(number, **now))
             if number == 0:
                 report["launches"] = dict(session.watch.launches)

@@ -75,14 +75,14 @@ class Watch:
         self.outside = {}
 
 
-def install(watch: Watch, backend: str, target: dict[str, Any] | None) -> None:
+def install(watch: Watch, backend: str, properties: dict[str, Any]) -> None:
     """Makes `watch` see all that the interpreter does from now on.
 
     Args:
         backend: "xpu" or "cuda", what `get_current_target` answers.
-        target: Triton's dict of device properties, for programs that ask.
+        properties: of the device, for programs that ask; with "multi_processor_count".
     """
-    triton.runtime.driver.set_active(_driver(backend, target or {}))
+    triton.runtime.driver.set_active(_driver(backend, properties))
     triton.runtime.autotuner.Autotuner.run = _autotuner_run(watch)
     executor = triton_interpreter.GridExecutor
     executor.__call__ = _executor_call(watch, executor.__call__)
@@ -92,6 +92,7 @@ def install(watch: Watch, backend: str, target: dict[str, Any] | None) -> None:
     _replace_grid_index(builder, watch)
     _watch_memory(builder, watch)
     _mend_bfloat16(builder)
+    _add_what_is_missing(builder)
 
 
 def _driver(backend: str, properties: dict[str, Any]) -> GhostDriver:
@@ -102,7 +103,8 @@ def _driver(backend: str, properties: dict[str, Any]) -> GhostDriver:
         raise RuntimeError("a compiled kernel cannot be launched in the interpreter")
 
     arch = properties if backend == "xpu" else 90
-    return GhostDriver(Target(backend, arch, 32, Limits(None, None)), no_launcher, no_benchmark)
+    target = Target(backend, arch, 32, Limits(None, None), properties)
+    return GhostDriver(target, no_launcher, no_benchmark)
 
 
 def _autotuner_run(watch: Watch) -> Callable[..., Any]:
@@ -211,7 +213,9 @@ def _watch_memory(builder: Any, watch: Watch) -> None:
         original = getattr(builder, name)
 
         def checked(*args: Any, **kwargs: Any) -> Any:
-            mask = None if mask_index is None else args[mask_index].data
+            mask = None if mask_index is None else args[mask_index]
+            if mask is not None and not isinstance(mask, np.ndarray):
+                mask = mask.data  # a block pointer's mask is an array itself
             _check(watch, op, args[pointer_index], mask)
             return original(*args, **kwargs)
 
@@ -245,6 +249,16 @@ def _line(path: str) -> int | None:
             return frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def _add_what_is_missing(builder: Any) -> None:
+    """What 3.3.0b1 has not, or under another name only."""
+    if not hasattr(builder, "get_int1_ty"):  # for `True & mask`
+        builder.get_int1_ty = lambda: tl.int1
+    if not hasattr(tl, "make_tensor_descriptor"):
+        experimental = getattr(tl, "_experimental_make_tensor_descriptor", None)
+        if experimental is not None:
+            tl.make_tensor_descriptor = experimental
 
 
 def _widen(handle: Any) -> Any:

@@ -1,0 +1,126 @@
+"""The level "lowering": promises at every shape, illegal code refused, nothing changed refused."""
+
+import pytest
+
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.lowering import judge_lowering
+from xesmith.evidence.record import Derived
+from xesmith.findings.record import Finding
+from xesmith.lowering.record import Failure
+
+PROMISE = "after.native.loads_2d > before.native.loads_2d"
+
+
+@pytest.fixture
+def examination(evidence_maker):
+    def make(loads_2d=0, code="h", failure=None, findings=(), **changes) -> Examination:
+        derived = Derived(occupancy=None, prediction=None, lowered_hash=code)
+        native = evidence_maker.native(loads_2d=loads_2d)
+        evidence = evidence_maker.make(**{"native": native, "derived": derived, **changes})
+        return Examination((evidence,), findings, failure)
+
+    return make
+
+
+def finding(**changes) -> Finding:
+    fields = {
+        "kind": "load-not-2d-block",
+        "severity": "warning",
+        "level": "native",
+        "kernel": "gemm",
+        "line": 46,
+        "message": "load of 256x32xf16 stays a tensor of pointers",
+        "reason": "stride of the last dimension is the argument `sak`, not known to be 1",
+    }
+    return Finding(**(fields | changes))
+
+
+def test_a_promise_that_holds_passes(examination):
+    result = judge_lowering({"a": examination(0, "1")}, {"a": examination(3, "2")}, [PROMISE])
+    assert result.status == "passed"
+    assert result.facts["promises"]["a"][0]["status"] == "holds"
+
+
+def test_a_broken_promise_is_refused_with_its_values(examination):
+    result = judge_lowering({"a": examination(3, "1")}, {"a": examination(3, "2")}, [PROMISE])
+    assert result.status == "refused"
+    assert "3 > 3 is false" in result.messages[0]
+
+
+def test_a_refusal_says_what_the_compiler_did(examination):
+    after = {"a": examination(0, "2", findings=(finding(),))}
+    result = judge_lowering({"a": examination(0, "1")}, after, [PROMISE])
+    assert result.messages[1].startswith(
+        "line 46: load of 256x32xf16 stays a tensor of pointers: stride of the last dimension"
+    )
+
+
+def test_the_same_code_is_no_candidate(examination):
+    same = {"a": examination(0, "1")}
+    result = judge_lowering(same, {"a": examination(0, "1")}, [])
+    assert result.status == "refused"
+    assert "nothing changed" in result.messages[0]
+
+
+def test_the_same_code_on_another_grid_is_a_change(examination, evidence_maker):
+    after = {"a": examination(0, "1", launch=evidence_maker.launch(grid=(64, 1, 1)))}
+    assert judge_lowering({"a": examination(0, "1")}, after, []).status == "passed"
+
+
+def test_a_shape_that_takes_the_original_path_owes_no_promise(examination):
+    before = {"a": examination(0, "1"), "odd": examination(0, "1")}
+    after = {"a": examination(3, "2"), "odd": examination(0, "1")}
+    result = judge_lowering(before, after, [PROMISE])
+    assert result.status == "passed"
+    assert result.facts["unchanged"] == ["odd"]
+
+
+def test_every_changed_shape_owes_the_promise(examination):
+    before = {"a": examination(0, "1"), "b": examination(0, "1")}
+    after = {"a": examination(3, "2"), "b": examination(0, "3")}
+    result = judge_lowering(before, after, [PROMISE])
+    assert result.status == "refused"
+    assert result.messages[0].startswith("b: ")
+
+
+def test_a_level_that_was_not_read_never_passes(examination):
+    unread = examination(code="2", native=None, not_read={"native": "no ocloc on this machine"})
+    result = judge_lowering({"a": examination(0, "1")}, {"a": unread}, [PROMISE])
+    assert result.status == "not_read"
+    assert "no ocloc on this machine" in " ".join(result.messages)
+
+
+def test_an_illegal_2d_operation_is_refused_whatever_was_promised(examination):
+    illegal = finding(
+        kind="2d-op-illegal",
+        severity="error",
+        line=50,
+        message="2D block store at a pitch of 8190 B, not a multiple of 16 B",
+    )
+    after = {"a": examination(3, "2", findings=(illegal,))}
+    result = judge_lowering({"a": examination(0, "1")}, after, [PROMISE])
+    assert result.status == "refused"
+    assert result.messages == (
+        "a: line 50: 2D block store at a pitch of 8190 B, not a multiple of 16 B",
+    )
+
+
+def test_a_program_that_fails_is_refused_with_its_line(examination):
+    failure = Failure("python", "model", "ValueError: no", line=7)
+    result = judge_lowering(
+        {"a": examination(0, "1")}, {"a": examination(3, "2", failure=failure)}, []
+    )
+    assert (result.status, result.messages) == ("refused", ("a: line 7: ValueError: no",))
+
+
+def test_a_launch_that_the_device_refuses_is_refused(examination):
+    failure = {"kind": "out_of_resources", "line": None, "message": "135168 B of SLM"}
+    broken = examination(3, "2").evidence[0].model_copy(update={"failure": failure})
+    result = judge_lowering({"a": examination(0, "1")}, {"a": Examination((broken,), (), None)}, [])
+    assert result.status == "refused"
+    assert "135168 B of SLM" in result.messages[0]
+
+
+def test_a_program_without_a_launch_is_refused(examination):
+    result = judge_lowering({"a": examination(0, "1")}, {"a": Examination((), (), None)}, [])
+    assert (result.status, result.messages) == ("refused", ("a: no kernel is launched",))
