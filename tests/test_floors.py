@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "xesmith"
 FLOORS: dict[str, tuple[str, ...]] = {
     "nouns": (
         "assets",
+        "bench",
         "contract_names",
         "device",
         "errors",
