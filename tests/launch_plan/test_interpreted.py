@@ -361,3 +361,65 @@ def test_the_block_stands_before_a_scripts_main_part(tmp_path: Path) -> None:
         "print(json.dumps([item[0] for item in taken()]))",
     )
     assert results == ["wide_kernel"]
+
+
+COPY = (
+    PRELUDE
+    + """
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def copy(x):
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), 16)
+    return out
+"""
+)
+
+
+def test_the_same_kernel_in_both_pointer_apis(tmp_path: Path) -> None:
+    """Triton below 3.8 runs the block pointers, later ones the tensor descriptors."""
+    blocks = """
+@triton.jit
+def copy_blocks(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    x = tl.make_block_ptr(x_ptr, (n // 16, 16), (16, 1), (at, 0), (BLOCK, 16), (1, 0))
+    out = tl.make_block_ptr(out_ptr, (n // 16, 16), (16, 1), (at, 0), (BLOCK, 16), (1, 0))
+    tl.store(out, tl.load(x))
+"""
+    descriptors = """
+@triton.jit
+def copy_descriptors(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    x = tl.make_tensor_descriptor(x_ptr, (n // 16, 16), (16, 1), (BLOCK, 16))
+    out = tl.make_tensor_descriptor(out_ptr, (n // 16, 16), (16, 1), (BLOCK, 16))
+    out.store([at, 0], x.load([at, 0]))
+"""
+    choice = {"block_pointer": "copy_blocks", "descriptor": "copy_descriptors"}
+    launch = {"kernel": choice, "grid": ["n // 16 // BLOCK"], "metas": {"BLOCK": 8}}
+    plan = {
+        "rebindings": [
+            {
+                "name": "copy_kernel",
+                "original_grid": ["cdiv(n, BLOCK)"],
+                "alternatives": [{"guard": "n % 128 == 0", "launches": [launch]}],
+            }
+        ]
+    }
+    script = """
+import triton
+results = []
+for n in (256, 250):
+    x = torch.randn(n)
+    assert torch.equal(program.copy(x), x)
+    results.append([item[:2] for item in taken()])
+version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+print(json.dumps([version < (3, 8), results]))
+"""
+    old, results = interpret(tmp_path, rendered(COPY, [blocks, descriptors], plan), script)
+    name = "copy_blocks" if old else "copy_descriptors"
+    assert results == [[[name, [2]]], [["copy_kernel", [16]]]]
