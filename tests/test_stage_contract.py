@@ -167,23 +167,26 @@ def test_block_pointers_hold_on_the_gemm_of_the_table(evidence_maker: ModuleType
     assert set(_outcomes("block_pointers", pointers, m.make())) == {"holds"}
 
 
-def test_block_pointers_may_not_bring_spill_into_the_loop(evidence_maker: ModuleType) -> None:
+def test_block_pointers_may_spill_as_far_as_more_registers_help(
+    evidence_maker: ModuleType,
+) -> None:
     m = evidence_maker
     before = m.make(native=m.native(loads_2d=0, sends_2d=()))
-    # 256x256x32 with 32 warps at 128 registers: 88 spill messages in the loop, 6848 B a thread
-    spilling = m.native(
-        grf_count=128,
-        spill_bytes_per_thread=6848,
-        scratch_messages=200,
-        loops=(m.native_loop(instructions=306, scratch_messages=88),),
-    )
-    assert _outcomes("block_pointers", before, m.make(native=spilling)) == [
-        "holds", "holds", "broken", "holds",
-    ]  # fmt: skip
+
+    def spilling(grf: int, spill: int) -> list[str]:
+        after = m.make(native=m.native(grf_count=grf, spill_bytes_per_thread=spill))
+        return _outcomes("block_pointers", before, after)
+
+    # 256x256x32 with 32 warps: 6848 B at 128 registers, nothing at 256
+    assert set(spilling(128, 6848)) == {"holds"}
+    # more than another 128 registers of 64 B hold
+    assert spilling(128, 8256)[2] == "broken"
+    # no larger mode is left
+    assert spilling(256, 64)[2] == "broken"
     # From pointers that spilled more (16512 B) the same code is progress.
-    worse = m.native(loads_2d=0, sends_2d=(), spill_bytes_per_thread=16512)
-    after = m.make(native=spilling)
-    assert set(_outcomes("block_pointers", m.make(native=worse), after)) == {"holds"}
+    worse = m.make(native=m.native(loads_2d=0, sends_2d=(), spill_bytes_per_thread=16512))
+    after = m.make(native=m.native(grf_count=128, spill_bytes_per_thread=9000))
+    assert set(_outcomes("block_pointers", worse, after)) == {"holds"}
 
 
 def test_a_softmax_that_gains_no_2d_load_is_refused(evidence_maker: ModuleType) -> None:

@@ -48,6 +48,7 @@ class Stage(BaseModel):
     triggers: tuple[str, ...] = ()
     promises: Promises = Promises()
     keeps: tuple[str, ...] = ("outputs",)
+    improves: bool = True  # False: it is enough that the predicted time does not grow
     knowledge: tuple[str, ...] = ()  # patterns over ids of knowledge entries
     iterations: int = Field(default=5, ge=0, le=100)
     body: str = ""

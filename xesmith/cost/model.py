@@ -131,8 +131,11 @@ def _core_parts(
         counts["global_loads"] + counts["global_stores"]
     )
     scratch_bytes = native.spill_bytes_per_thread * resident.work_groups * resident.sub_groups
-    scratch_rate = (
-        l1_bytes_per_clock if scratch_bytes <= SCRATCH_IN_L1_BYTES else L2_BYTES_PER_CLOCK_PER_CORE
+    in_l1 = min(1.0, SCRATCH_IN_L1_BYTES / scratch_bytes) if scratch_bytes else 1.0
+    spill = (
+        counts["scratch_messages"]
+        * SCRATCH_MESSAGE_BYTES
+        * (in_l1 / l1_bytes_per_clock + (1 - in_l1) / L2_BYTES_PER_CLOCK_PER_CORE)
     )
     waiting = sum(
         rounds * (L1_LATENCY_CYCLES if prefetched else MEMORY_LATENCY_CYCLES)
@@ -143,7 +146,7 @@ def _core_parts(
         "issue": _issue_cycles(native.simd_size, device, run) * threads_per_xve,
         "l1": l1 * threads,
         "slm": counts["slm_messages"] * SLM_MESSAGE_CYCLES * threads,
-        "spill": counts["scratch_messages"] * SCRATCH_MESSAGE_BYTES / scratch_rate * threads,
+        "spill": spill * threads,
         "latency": (waiting + run.barriers * BARRIER_CYCLES) * (resident.waves or 1),
     }
     return {name: value / clock for name, value in cycles.items()}
