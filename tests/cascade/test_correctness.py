@@ -390,14 +390,33 @@ def test_a_tuned_parameter_given_by_the_caller_is_told(judge_sum, changed):
 # -- what the interpreter is taught -----------------------------------------------------------
 
 
-def test_a_descriptor_kernel_runs_where_triton_has_none(judge, case):
-    edit = (
-        "x = tl.load(x_ptr + i, mask=i < n)",
-        "d = tl.make_tensor_descriptor("
-        "x_ptr, shape=[1, n], strides=[n, 1], block_shape=[1, BLOCK])\n"
-        "    x = d.load([0, tl.program_id(0) * BLOCK]).reshape([BLOCK])",
+DESCRIPTORS = """
+@triton.jit
+def double_kernel(x_ptr, y_ptr, m, n, BLOCK: tl.constexpr):
+    x_desc = tl.make_tensor_descriptor(
+        x_ptr, shape=[m, n], strides=[n, 1], block_shape=[8, BLOCK]
     )
-    result = judge(edit, cases=[case((208,))])
+    y_desc = tl.make_tensor_descriptor(
+        y_ptr, shape=[m, n], strides=[n, 1], block_shape=[8, BLOCK]
+    )
+    place = [0, tl.program_id(0) * BLOCK]
+    y_desc.store(place, x_desc.load(place) * 2)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double_kernel[(triton.cdiv(x.shape[1], 32),)](x, y, *x.shape, BLOCK=32)
+        return y
+"""
+
+
+def test_a_descriptor_kernel_runs_where_triton_has_none(
+    checker, program, header, double_reference, case
+):
+    reference = Reference(program(double_reference), "pytorch")
+    # 6 rows of 48: the last tile is over the edge on both sides.
+    result = checker.check(program(header + DESCRIPTORS), reference, [case((6, 48))])
     assert (result.status, result.messages) == ("passed", ())
 
 
