@@ -36,7 +36,10 @@ class Examination:
 
 def examine(run: GhostRun, device: Device, *, variant: str | None = None) -> Examination:
     """Read every lowering of a run, predict its time, and judge it."""
-    read = tuple(cost.derive(evidence.read(item), device) for item in run.lowerings)
+    read = tuple(
+        cost.derive(evidence.read(item), device, lowered_hash=evidence.lowered_hash(item) or "")
+        for item in run.lowerings
+    )
     found = findings.judge_program(read, device)
     return Examination(
         evidence=read,

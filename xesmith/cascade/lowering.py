@@ -24,7 +24,8 @@ Examinations = Mapping[str, Examination]
 def lowered_hash(examinations: Examinations) -> str:
     """One text that is equal for two programs when the compiler made the same code of both."""
     return " ".join(
-        f"{shape}:{','.join(_hashes(item.evidence))}" for shape, item in examinations.items()
+        f"{shape}:{','.join(_hashes(item.evidence) or ['not lowered'])}"
+        for shape, item in examinations.items()
     )
 
 
@@ -33,7 +34,9 @@ def unchanged_shapes(before: Examinations, after: Examinations) -> tuple[str, ..
     return tuple(
         name
         for name, item in after.items()
-        if name in before and _hashes(item.evidence) == _hashes(before[name].evidence)
+        if name in before
+        and (code := _hashes(item.evidence)) is not None
+        and code == _hashes(before[name].evidence)
     )
 
 
@@ -66,9 +69,7 @@ def judge_lowering(
     for name, item in after.items():
         if name in unchanged:
             continue
-        outcomes = check_all(
-            promises, _program(before[name].evidence), _program(item.evidence)
-        )
+        outcomes = check_all(promises, _program(before[name].evidence), _program(item.evidence))
         facts["promises"][name] = [outcome.to_json() for outcome in outcomes]
         messages += [f"{name}: {text}" for text in _unmet(outcomes)]
         if any(outcome.status == "broken" for outcome in outcomes):
@@ -85,14 +86,12 @@ def _program(evidence: Sequence[Evidence]) -> ProgramEvidence:
     return ProgramEvidence.of(evidence)
 
 
-def _hashes(evidence: Sequence[Evidence]) -> list[str]:
-    # A launch that was not compiled has no code that could be the same.
-    return [
-        f"{item.derived.lowered_hash}@{item.launch['grid']}"
-        if item.derived and item.derived.lowered_hash
-        else f"?{i}"
-        for i, item in enumerate(evidence)
-    ]
+def _hashes(evidence: Sequence[Evidence]) -> list[str] | None:
+    """One per launch; None where a launch has no code that could be compared."""
+    hashes = [item.derived.lowered_hash if item.derived else "" for item in evidence]
+    if not all(hashes):
+        return None
+    return [f"{code}@{item.launch['grid']}" for code, item in zip(hashes, evidence, strict=True)]
 
 
 def _failures(item: Examination) -> list[str]:

@@ -56,7 +56,8 @@ class Variant:
 
     def planned_guard(self) -> str:
         """One expression over what the caller passes."""
-        parts = [_substitute(part, self.metas) for part in dict.fromkeys(self.guard)]
+        metas = {} if self.tuned else self.metas
+        parts = [_substitute(part, metas) for part in dict.fromkeys(self.guard)]
         return " and ".join(f"({part})" for part in parts) if parts else "True"
 
 
@@ -82,7 +83,7 @@ class Draft:
         return replace(self, variants={**self.variants, variant.kernel: variant})
 
     def with_rewrite(
-        self, kernel: str, rewrite: Rewrite, grid: tuple[str, ...] | None
+        self, kernel: str, rewrite: Rewrite, grid: tuple[int | str, ...] | None
     ) -> Draft | None:
         """The draft with a rewrite of one kernel's fast path.
 
@@ -96,12 +97,7 @@ class Draft:
         if current is None:
             if grid is None:
                 return None
-            current = Variant(
-                kernel=kernel,
-                source=self.source_of(kernel),
-                grid=grid,
-                original_grid=grid,
-            )
+            current = self.plain_variant(kernel, grid)
         return self.with_variant(
             replace(
                 current,
@@ -111,6 +107,11 @@ class Draft:
                 metas={**current.metas, **rewrite.metas},
             )
         )
+
+    def plain_variant(self, kernel: str, grid: tuple[int | str, ...]) -> Variant:
+        """A variant of `kernel` that is launched as the kernel itself is."""
+        source = self.source_of(kernel)
+        return Variant(kernel=kernel, source=source, grid=grid, original_grid=grid)
 
     @cached_property
     def plan(self) -> LaunchPlan:
@@ -123,10 +124,16 @@ class Draft:
         for variant in self.variants.values():
             added.append(renamed(variant.source, variant.kernel, _SUFFIX))
             if variant.descriptor_source is not None:
-                added.append(
-                    renamed(variant.descriptor_source, variant.kernel, _DESCRIPTOR_SUFFIX)
-                )
+                added.append(renamed(variant.descriptor_source, variant.kernel, _DESCRIPTOR_SUFFIX))
         return render(self.kernel_file, self.edits, added, self.plan)
+
+
+def kernel_of(name: str) -> str:
+    """The kernel of the file that a launched kernel stands in for."""
+    for suffix in (_DESCRIPTOR_SUFFIX, _SUFFIX):
+        if name.endswith(f"_{suffix}"):
+            return name.removesuffix(f"_{suffix}")
+    return name
 
 
 def renamed(source: str, kernel: str, suffix: str) -> str:
@@ -174,7 +181,7 @@ class _Substitute(ast.NodeTransformer):
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(self.values[node.id]) if node.id in self.values else node
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xesmith.cascade.examine import Examination
 from xesmith.device import Device
 from xesmith.evidence.record import Evidence
 from xesmith.findings.record import Finding
 from xesmith.ghost.launch import Launch
-from xesmith.stages.draft import Draft
+from xesmith.stages.draft import Draft, Variant, kernel_of
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Where a stage begins: the best draft so far and all that is known of it."""
+    """Where a stage, or a round of one, begins: the best draft so far and what is known of it.
+
+    `ranked` holds, by kernel, the variants that a search has lowered and found legal, the best
+    predicted first.
+    """
 
     draft: Draft
     examinations: Mapping[str, Examination]  # by shape name
     device: Device
+    ranked: Mapping[str, tuple[Variant, ...]] = field(
+        default_factory=dict[str, tuple[Variant, ...]]
+    )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -32,9 +39,7 @@ class Situation:
     def launches(self, kernel: str) -> tuple[Launch, ...]:
         """Launches of the kernel or of its variant, over all shapes."""
         return tuple(
-            Launch.from_json(e.launch)
-            for e in self.evidence
-            if e.kernel == kernel or e.kernel.startswith(f"{kernel}_xs")
+            Launch.from_json(e.launch) for e in self.evidence if kernel_of(e.kernel) == kernel
         )
 
 
@@ -44,6 +49,7 @@ class Proposal:
 
     draft: Draft
     note: str
+    kernel: str | None = None  # the one kernel that it changes, where it is one of a search
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""`xesmith inspect`: what the compiler makes of a kernel, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from xesmith.cli.common import (
+    EXIT_INPUT_KERNEL,
+    EXIT_NO_IMPROVEMENT,
+    EXIT_OK,
+    PANEL_KERNELS,
+    JsonFlag,
+    print_json,
+    progress,
+    table,
+)
+from xesmith.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from xesmith.cascade.examine import Examination
+    from xesmith.evidence.record import Evidence
+    from xesmith.findings.record import Finding
+
+_SEVERITIES = ("error", "warning", "note")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("inspect", rich_help_panel=PANEL_KERNELS)(inspect)
+
+
+def inspect(
+    kernel: Annotated[
+        Path, typer.Argument(help="A kernel file, or any script that launches Triton kernels.")
+    ],
+    spec: Annotated[
+        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside it.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="Device to compile for.")] = "bmg-g31",
+    toolchain: Annotated[
+        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option("--fail-on", help="Exit with 1 at findings this severe: error|warning|note."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show the compiler's evidence of every launch, and the findings with their lines."""
+    from xesmith.engine.problem import load_problem
+    from xesmith.engine.session import Session
+
+    if fail_on is not None and fail_on not in _SEVERITIES:
+        raise UsageError(f"unknown severity '{fail_on}'", remedy=nearest(fail_on, _SEVERITIES))
+    problem = load_problem(kernel, spec, variant)
+    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
+        shown.say(f"lowering {problem.name} for {session.device.title}")
+        (examined,) = session.examine(problem, [problem.source])
+        description = session.description
+    if as_json:
+        print_json(
+            {
+                "kernel": str(kernel),
+                **description,
+                "shapes": {name: _as_json(item) for name, item in examined.items()},
+            }
+        )
+    else:
+        print(f"{problem.name} on {description['device_title']} ({description['device']})")
+        print(f"compiled by {description['compiler']}, ocloc {description['native_compiler']}")
+        for name, item in examined.items():
+            _show(name, item, problem.source.splitlines())
+    if any(item.first_failure for item in examined.values()):
+        return EXIT_INPUT_KERNEL
+    if fail_on is not None:
+        bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
+        if any(f.severity in bad for item in examined.values() for f in item.findings):
+            return EXIT_NO_IMPROVEMENT
+    return EXIT_OK
+
+
+def _as_json(item: Examination) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "evidence": [evidence.model_dump(mode="json") for evidence in item.evidence],
+        "findings": [finding.model_dump(mode="json") for finding in item.findings],
+        "failure": None if item.failure is None else asdict(item.failure),
+    }
+
+
+def _show(name: str, item: Examination, lines: list[str]) -> None:
+    print()
+    rows = [_row(evidence) for evidence in item.evidence]
+    columns = ["launch", "grid", "configuration", *_COLUMNS]
+    if rows:
+        table(columns, rows, title=f"{name}: {len(rows)} launch{'es' if len(rows) > 1 else ''}")
+    if item.failure is not None:
+        at = f"line {item.failure.line}: " if item.failure.line else ""
+        print(f"the program fails: {at}{item.failure.message}")
+    if not item.evidence and item.failure is None:
+        print(f"{name}: no Triton kernel is launched")
+    for severity in _SEVERITIES:
+        for finding in item.findings:
+            if finding.severity == severity:
+                _show_finding(finding, lines)
+    if item.evidence and not item.findings:
+        print("no findings")
+
+
+def _show_finding(finding: Finding, lines: list[str]) -> None:
+    at = f" line {finding.line}" if finding.line else ""
+    print(f"{finding.severity}[{finding.kind}] {finding.kernel}{at}: {finding.message}")
+    if finding.line and finding.line <= len(lines):
+        print(f"    {finding.line} | {lines[finding.line - 1].strip()}")
+    if finding.reason:
+        print(f"    why: {finding.reason}")
+    if finding.remedy:
+        print(f"    mend: {finding.remedy}")
+
+
+_COLUMNS = (
+    "2D loads in loop",
+    "dpas/instr in loop",
+    "SLM B",
+    "SLM msgs in loop",
+    "GRF",
+    "spill B/thread (B/lane)",
+    "threads/XVE",
+    "predicted us",
+)
+
+
+def _row(evidence: Evidence) -> list[str]:
+    launch, native, derived = evidence.launch, evidence.native, evidence.derived
+    configuration = {
+        **{k: v for k, v in launch["constexprs"].items() if isinstance(v, int)},
+        **{k: v for k, v in launch["options"].items() if k in ("num_warps", "grf_mode")},
+    }
+    head = [
+        evidence.kernel,
+        "x".join(str(n) for n in launch["grid"]),
+        " ".join(f"{k}={v}" for k, v in configuration.items()),
+    ]
+    if native is None:
+        why = evidence.not_read.get("native", "not read")
+        return [*head, *(["not read"] * (len(_COLUMNS) - 1)), why[:40]]
+    part = native.main or native
+    prediction = derived.prediction if derived else None
+    occupancy = derived.occupancy if derived else None
+    return [
+        *head,
+        str(part.loads_2d),
+        f"{part.dpas}/{part.instructions}",
+        str(native.slm_bytes),
+        str(part.slm_messages),
+        str(native.grf_count),
+        f"{native.spill_bytes_per_thread} ({native.spill_bytes_per_lane:g})",
+        "-" if occupancy is None else str(occupancy.threads_per_xve),
+        "not predicted"
+        if prediction is None or prediction.seconds is None
+        else f"{prediction.seconds * 1e6:.1f}",
+    ]

@@ -1,0 +1,156 @@
+"""`xesmith optimize`: stage after stage, from a correct kernel to a better one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from xesmith.cli.common import (
+    EXIT_NO_IMPROVEMENT,
+    EXIT_OK,
+    PANEL_KERNELS,
+    JsonFlag,
+    print_json,
+    progress,
+    table,
+)
+from xesmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from xesmith.engine.optimize import Result
+    from xesmith.report.model import Report
+
+
+def register(app: typer.Typer) -> None:
+    app.command("optimize", rich_help_panel=PANEL_KERNELS)(optimize)
+
+
+def optimize(
+    kernel: Annotated[Path, typer.Argument(help="A kernel file with Model and get_inputs.")],
+    spec: Annotated[
+        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside it.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", help="PyTorch reference; default: reference.py beside it."),
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="Device to optimise for.")] = "bmg-g31",
+    toolchain: Annotated[
+        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
+    ] = None,
+    stages: Annotated[
+        str | None, typer.Option("--stages", help="Comma-separated stages; default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run folder; default: xesmith-runs/<new>.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out where it stopped.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
+    from xesmith.cascade.correctness import find_reference
+    from xesmith.engine.judge import Judge
+    from xesmith.engine.optimize import Optimizer
+    from xesmith.engine.problem import load_problem
+    from xesmith.engine.run_folder import RunFolder
+    from xesmith.engine.session import Session
+    from xesmith.report.files import write_results
+    from xesmith.report.model import build
+    from xesmith.stage_contract import legal_order, load_stages
+
+    known = load_stages()
+    wanted = None if stages is None else [name.strip() for name in stages.split(",")]
+    order = legal_order(known.values(), wanted)
+    problem = load_problem(kernel, spec, variant)
+    if problem.entry != "model":
+        raise UsageError(
+            "the file has no class Model, so nothing can be run and compared",
+            where=str(kernel),
+            remedy="add Model, get_inputs and get_init_inputs (see bench/problems)",
+        )
+    judged_by = find_reference(problem.program(), reference)
+    if resume and out is None:
+        raise UsageError("--resume needs the run folder", remedy="give it with --out DIR")
+    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
+        header = {
+            "kernel": str(kernel),
+            "problem": problem.name,
+            "variant": problem.variant,
+            "source": problem.source,
+            "spec": None if problem.spec is None else Path(problem.spec.path).read_text(),
+            "reference": str(judged_by),
+            "reference_source": judged_by.program.source,
+            "stages": list(order),
+            "session": session.description,
+        }
+        name = f"{problem.name}-{session.device.name}-{datetime.now():%Y%m%d-%H%M%S}"
+        folder = out or Path("xesmith-runs") / name
+        with RunFolder.open(folder, header, resume=resume) as run:
+            shown.say(f"run folder {folder}")
+            judge = Judge(session, problem, judged_by, shown.say)
+            optimizer = Optimizer(judge, [known[n] for n in order], run.ledger, shown.say)
+            try:
+                result = optimizer.run()
+            except KeyboardInterrupt:
+                shown.say(f"interrupted; go on with --resume --out {folder}")
+                raise
+            report = build(run.ledger)
+            files = write_results(run, result, report)
+    if as_json:
+        print_json(_as_json(result, report, files))
+    else:
+        _show(report, files)
+    return EXIT_OK if result.improved else EXIT_NO_IMPROVEMENT
+
+
+def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "improved": result.improved,
+        "verdict": report.verdict,
+        "measured": False,
+        "predicted_seconds": {
+            "before": result.baseline.trial.predicted_seconds,
+            "after": result.final.trial.predicted_seconds,
+        },
+        "session": report.header["session"],
+        "reference": report.header["reference"],
+        "stages": [asdict(outcome) for outcome in result.outcomes],
+        "before": result.baseline.trial.summary,
+        "after": result.final.trial.summary,
+        "files": {name: str(path) for name, path in files.items()},
+    }
+
+
+def _show(report: Report, files: dict[str, Path]) -> None:
+    from xesmith.report.model import COLUMNS
+
+    session = report.header["session"]
+    print()
+    table(
+        ["stage", "shape", *(column.title for column in COLUMNS)],
+        [[row.stage, row.shape, *row.cells] for row in report.rows],
+        title=f"{report.header['problem']} on {session['device_title']} ({session['device']})",
+    )
+    for stage in report.stages:
+        print(f"{stage.name}: {stage.status}: {stage.reason}")
+    print()
+    if report.correctness is not None:
+        facts = report.correctness["facts"]
+        shapes = len(facts["cases"])
+        print(
+            f"results: {report.correctness['status']} against {facts['reference']}, "
+            f"{shapes} shape{'s' if shapes != 1 else ''}, seeds {facts['seeds']}"
+        )
+    print(report.verdict)
+    for name, path in files.items():
+        print(f"  {name}: {path}")

@@ -1,0 +1,99 @@
+"""`xesmith verify`: one candidate against its baseline, through every level of the cascade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xesmith.cli.common import (
+    EXIT_NO_IMPROVEMENT,
+    EXIT_OK,
+    PANEL_KERNELS,
+    JsonFlag,
+    print_json,
+    progress,
+    table,
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("verify", rich_help_panel=PANEL_KERNELS)(verify)
+
+
+def verify(
+    base: Annotated[Path, typer.Argument(help="The kernel file that is known to be right.")],
+    candidate: Annotated[Path, typer.Argument(help="The file that claims to be better.")],
+    spec: Annotated[
+        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside BASE.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", help="PyTorch reference; default: reference.py beside BASE."),
+    ] = None,
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="Hold the candidate to this stage's promises.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="Device to compile for.")] = "bmg-g31",
+    toolchain: Annotated[
+        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Judge a candidate: syntax, structure, lowering, correctness, performance (predicted)."""
+    from xesmith.cascade.correctness import find_reference
+    from xesmith.cascade.record import LEVELS
+    from xesmith.engine.judge import Judge, verdict
+    from xesmith.engine.problem import load_problem
+    from xesmith.engine.session import Session
+    from xesmith.errors import UsageError, nearest
+    from xesmith.kernel_file import read_source
+    from xesmith.stage_contract import load_stages
+
+    stages = load_stages()
+    if stage is not None and stage not in stages:
+        raise UsageError(f"unknown stage '{stage}'", remedy=nearest(stage, stages))
+    problem = load_problem(base, spec, variant)
+    if problem.entry != "model":
+        raise UsageError(
+            "the file has no class Model, so nothing can be run and compared",
+            where=str(base),
+            remedy="add Model, get_inputs and get_init_inputs (see bench/problems)",
+        )
+    text = read_source(candidate)
+    judged_by = find_reference(problem.program(), reference)
+    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
+        judge = Judge(session, problem, judged_by, shown.say)
+        baseline = judge.baseline()
+        shown.say(f"lowering {candidate}")
+        (after,) = session.examine(problem, [text])
+        contract = stages[stage] if stage else None
+        levels = judge.static_levels(
+            text,
+            baseline.examinations,
+            after,
+            promises=contract.promises.on(session.device.kind) if contract else (),
+            must_improve=contract.improves if contract else True,
+        )
+        # Slower code may still be right, and a user wants to know both; broken code cannot run.
+        if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
+            shown.say("checking its results")
+            levels.append(judge.correctness(text, baseline))
+        description = session.description
+    judged = verdict(levels)
+    if as_json:
+        print_json({**description, "reference": str(judged_by), **judged.to_json()})
+        return EXIT_OK if judged.accepted else EXIT_NO_IMPROVEMENT
+    rows: list[list[str]] = []
+    for name in LEVELS:
+        result = judged.level(name)
+        status = "not run" if result is None else result.status.replace("_", " ")
+        rows.append([name, status, "" if result is None else "\n".join(result.messages)])
+    table(["level", "verdict", "what was seen"], rows, title=f"{candidate} against {base}")
+    print(f"reference: {judged_by}; times are predicted, not measured")
+    print("accepted" if judged.accepted else "refused")
+    return EXIT_OK if judged.accepted else EXIT_NO_IMPROVEMENT

@@ -1,0 +1,149 @@
+"""The noun Judge: puts one program of a problem through the levels of the cascade."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xesmith.cascade import structure, syntax
+from xesmith.cascade.correctness import DEFAULT_SEEDS, Case, Reference
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.lowering import judge_lowering
+from xesmith.cascade.performance import judge_performance
+from xesmith.cascade.record import LEVELS, LevelResult, Verdict
+from xesmith.engine.problem import AS_WRITTEN, Problem
+from xesmith.engine.session import Session
+from xesmith.errors import InputKernelError
+from xesmith.ghost.launch import Launch
+from xesmith.kernel_file import KernelFile
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The given kernel, lowered and found right: what candidates are held against."""
+
+    examinations: Mapping[str, Examination]
+    correctness: LevelResult
+    cases: tuple[Case, ...]
+
+
+class Judge:
+    """Judges candidates for one problem.
+
+    Args:
+        reference: what results are compared with.
+        say: told about progress.
+    """
+
+    def __init__(self, session: Session, problem: Problem, reference: Reference, say: Say) -> None:
+        self.session = session
+        self.problem = problem
+        self.reference = reference
+        self.kernel_file = KernelFile.parse(problem.source, problem.path)
+        self._say = say
+
+    def baseline(self) -> Baseline:
+        """Lowers the problem's own kernel and checks its results.
+
+        Raises:
+            InputKernelError: it does not lower, cannot launch, or computes something wrong.
+        """
+        problem = self.problem
+        self._say(f"lowering the baseline {problem.path}")
+        (examinations,) = self.session.examine(problem, [problem.source])
+        for name, item in examinations.items():
+            _raise_for(item, name, problem)
+        self._say("checking the baseline's results")
+        cases = self._scaled_cases()
+        program = problem.program()
+        result = self.session.checker.check(program, self.reference, cases)
+        if result.status == "refused":
+            raise InputKernelError(
+                f"the kernel's results are wrong before anything is changed: {result.messages[0]}",
+                where=str(problem.path),
+                remedy="mend the kernel or its reference; only a correct kernel can be optimised",
+            )
+        odd = [case for case in self._odd_cases() if case not in cases]
+        if odd:
+            cases += odd
+            result = self.session.checker.check(program, self.reference, cases)
+        return Baseline(examinations, result, tuple(cases))
+
+    def _scaled_cases(self) -> list[Case]:
+        spec = self.problem.spec
+        if spec is None:
+            return [Case(AS_WRITTEN)]
+        return list(dict.fromkeys(Case.of(spec.scale(shape)) for shape in self.problem.shapes))
+
+    def _odd_cases(self) -> list[Case]:
+        """For each shape of the spec, the oddest that the baseline itself computes rightly."""
+        spec, checker = self.problem.spec, self.session.checker
+        if spec is None:
+            return []
+        found: list[Case] = []
+        for shape in self.problem.shapes:
+            for odd in spec.odd_shapes(shape):
+                case = Case.of(odd)
+                if checker.passing(self.problem.program(), self.reference, [case]):
+                    found.append(case)
+                    break
+        return list(dict.fromkeys(found))
+
+    def static_levels(
+        self,
+        text: str,
+        before: Mapping[str, Examination],
+        after: Mapping[str, Examination],
+        *,
+        promises: Sequence[str] = (),
+        must_improve: bool = True,
+    ) -> list[LevelResult]:
+        """Syntax, structure, lowering and performance; stops at the first that refuses."""
+        checks: list[Callable[[], LevelResult]] = [
+            lambda: syntax.check(text, self.kernel_file),
+            lambda: structure.check(_launches(after.values()), self.session.device),
+            lambda: judge_lowering(before, after, promises),
+            lambda: judge_performance(before, after, must_improve=must_improve),
+        ]
+        results: list[LevelResult] = []
+        for check in checks:
+            results.append(check())
+            if results[-1].status == "refused":
+                break
+        return results
+
+    def correctness(
+        self, text: str, baseline: Baseline, seeds: Sequence[int] = DEFAULT_SEEDS
+    ) -> LevelResult:
+        """The results of `text` at every case of the baseline, against the reference."""
+        return self.session.checker.check(
+            self.problem.program(text),
+            self.reference,
+            baseline.cases,
+            seeds,
+            baseline=baseline.correctness,
+        )
+
+
+def verdict(levels: Iterable[LevelResult]) -> Verdict:
+    """The levels in the cascade's order."""
+    return Verdict(tuple(sorted(levels, key=lambda result: LEVELS.index(result.level))))
+
+
+def _raise_for(item: Examination, name: str, problem: Problem) -> None:
+    failure = item.first_failure
+    if failure is None and item.evidence:
+        return
+    line = "" if failure is None or failure.line is None else f":{failure.line}"
+    what = "no Triton kernel is launched" if failure is None else failure.message
+    raise InputKernelError(
+        f"the kernel fails before anything is changed, at {name}: {what}",
+        where=f"{problem.path}{line}",
+        remedy=f"xesmith inspect {problem.path} shows what the compiler makes of it",
+    )
+
+
+def _launches(examinations: Iterable[Examination]) -> list[Launch]:
+    return [Launch.from_json(e.launch) for item in examinations for e in item.evidence]

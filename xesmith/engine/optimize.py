@@ -1,0 +1,316 @@
+"""The pipeline: baseline, stage after stage, final check; everything into the ledger.
+
+The pipeline is deterministic, so a run is resumed by running it again with the same ledger:
+what was judged is read there instead of judged anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xesmith.cascade.correctness import DEFAULT_SEEDS
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.lowering import lowered_hash
+from xesmith.cascade.performance import predicted_seconds
+from xesmith.cascade.record import Level, LevelResult, Verdict
+from xesmith.contracts import ProgramEvidence
+from xesmith.cost import order_key
+from xesmith.engine.judge import Baseline, Judge, Say, verdict
+from xesmith.engine.probes import Probes
+from xesmith.ledger import Ledger, StageOutcome, Trial, text_digest
+from xesmith.stage_contract import Stage
+from xesmith.stages.draft import Draft, Variant
+from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
+from xesmith.stages.proposers.rules import RulesProposer
+
+#: seeds that no candidate has met before the final check
+FINAL_SEEDS = (101, 102, 103)
+_NOT_BEST = LevelResult("correctness", "not_run", ("another candidate is predicted better",))
+BASELINE = "baseline"
+FINAL = "final"
+
+
+@dataclass(frozen=True)
+class State:
+    """The best program so far: its draft, what is known of it, and its trial in the ledger."""
+
+    draft: Draft
+    text: str
+    examinations: Mapping[str, Examination]
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to. `improved`: the file is better than the baseline and was accepted."""
+
+    baseline: State
+    final: State
+    improved: bool
+    outcomes: tuple[StageOutcome, ...]
+    final_check: LevelResult | None  # None: nothing changed, so there was nothing to check
+
+
+class Optimizer:
+    """One run of the pipeline.
+
+    Args:
+        stages: in a legal order.
+        ledger: of this run; may hold the trials of an earlier, interrupted process.
+        say: told about progress.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        stages: Sequence[Stage],
+        ledger: Ledger,
+        say: Say,
+    ) -> None:
+        self._judge = judge
+        self._session = judge.session
+        self._stages = stages
+        self._ledger = ledger
+        self._say = say
+        self._proposer = RulesProposer(Probes(judge.session, judge.problem).launches)
+        self._baseline: Baseline | None = None
+        self._ranked: dict[str, tuple[Variant, ...]] = {}
+
+    def run(self) -> Result:
+        """Runs all stages.
+
+        Raises:
+            InputKernelError: the kernel that was given does not lower, launch or compute.
+        """
+        state = baseline = self._start()
+        outcomes: list[StageOutcome] = []
+        for position, stage in enumerate(self._stages):
+            outcome, state = self._stage(stage, position, state)
+            self._ledger.set_stage(outcome)
+            outcomes.append(outcome)
+            self._say(f"{stage.name}: {outcome.status}: {outcome.reason}")
+        improved = state is not baseline
+        final_check = self._final_check(state) if improved else None
+        if final_check is not None and final_check.status != "passed":
+            improved, state = False, baseline
+        self._ledger.finish()
+        return Result(baseline, state, improved, tuple(outcomes), final_check)
+
+    def _start(self) -> State:
+        started = time.monotonic()
+        self._baseline = known = self._judge.baseline()
+        source = self._judge.problem.source
+        trial = Trial(
+            stage=BASELINE,
+            proposer="user",
+            note="as given",
+            source=text_digest(source),
+            verdict=verdict([LevelResult("lowering", "passed"), known.correctness]).to_json(),
+            accepted=True,
+        )
+        kept = self._keep(trial, source, known.examinations, started)
+        return State(Draft(self._judge.kernel_file), source, known.examinations, kept)
+
+    # -- one stage ----------------------------------------------------------------------------
+
+    def _stage(self, stage: Stage, position: int, state: State) -> tuple[StageOutcome, State]:
+        situation = Situation(state.draft, state.examinations, self._session.device)
+        kinds = {finding.kind for finding in situation.findings}
+
+        def outcome(status: str, reason: str, trial: int | None = None) -> StageOutcome:
+            return StageOutcome(stage.name, position, status, reason, trial)
+
+        if stage.name == "analysis":
+            counts = ", ".join(f"{kind}" for kind in sorted(kinds)) or "nothing"
+            return outcome("done", f"found {counts}"), state
+        if not stage.applies(kinds):
+            return outcome("skipped", f"no finding of {', '.join(stage.triggers)}"), state
+        if not self._proposer.knows(stage.name):
+            return outcome("skipped", "no deterministic rewrite; needs a model"), state
+        reasons: list[str] = []
+        start = state
+        for ask in self._proposer.rounds(stage.name, situation):
+            now = Situation(state.draft, state.examinations, self._session.device, self._ranked)
+            answers = list(ask(now))
+            reasons += [str(answer) for answer in answers if isinstance(answer, NoProposal)]
+            proposals = [answer for answer in answers if isinstance(answer, Proposal)]
+            if proposals:
+                accepted, refusals = self._judged(stage, proposals, state)
+                reasons += refusals
+                state = accepted or state
+        if state is not start:
+            return outcome("improved", state.trial.note, state.trial.id), state
+        status = "refused" if self._ledger_has(stage) else "no proposal"
+        return outcome(status, _first(list(dict.fromkeys(reasons)))), state
+
+    def _ledger_has(self, stage: Stage) -> bool:
+        return any(trial.stage == stage.name for trial in self._ledger.trials())
+
+    def _judged(
+        self, stage: Stage, proposals: Sequence[Proposal], before: State
+    ) -> tuple[State | None, list[str]]:
+        """The first proposal, from the best predicted on, that every level accepts."""
+        refusals: list[str] = []
+        kept: list[tuple[Proposal, str, Trial | None]] = []
+        for proposal in proposals:
+            text = proposal.draft.text
+            if any(text == other for _, other, _ in kept):
+                continue
+            kept.append((proposal, text, self._known(stage, text, before)))
+        self._say(f"{stage.name}: lowering {len(kept)} candidate{'s' * (len(kept) > 1)}")
+        started = time.monotonic()
+        lowered = self._session.examine(self._judge.problem, [text for _, text, _ in kept])
+        share = (time.monotonic() - started) / len(kept)
+
+        ranked: list[tuple[Any, int]] = []
+        levels: list[list[LevelResult]] = []
+        for index, ((_, text, _), examinations) in enumerate(zip(kept, lowered, strict=True)):
+            results = self._judge.static_levels(
+                text,
+                before.examinations,
+                examinations,
+                promises=stage.promises.on(self._session.device.kind),
+                must_improve=stage.improves,
+            )
+            levels.append(results)
+            if all(result.status == "passed" for result in results):
+                ranked.append((_rank(examinations), index))
+        self._remember([kept[index][0] for _, index in sorted(ranked)])
+        best: State | None = None
+        for _, index in sorted(ranked):
+            proposal, text, known = kept[index]
+            if best is not None:
+                levels[index].append(_NOT_BEST)
+                continue
+            began = time.monotonic()
+            if known is not None and (seen := _level(known, "correctness")) is not None:
+                result = seen
+            else:
+                self._say(f"{stage.name}: checking the results of '{proposal.note}'")
+                result = self._correctness(text)
+            levels[index].append(result)
+            if result.status == "passed":
+                trial = self._trial(stage, proposal, text, levels[index], before)
+                spent = began - share
+                stored = known or self._keep(trial, text, lowered[index], spent)
+                best = State(proposal.draft, text, lowered[index], stored)
+        for index, (proposal, text, known) in enumerate(kept):
+            refused = next((r for r in levels[index] if r.status == "refused"), None)
+            if refused is not None:
+                refusals.append(f"{proposal.note}: {refused.level}: {'; '.join(refused.messages)}")
+            if known is None and (best is None or text != best.text):
+                trial = self._trial(stage, proposal, text, levels[index], before)
+                self._keep(trial, text, lowered[index], time.monotonic() - share)
+        return best, refusals
+
+    def _remember(self, proposals: Sequence[Proposal]) -> None:
+        """Keeps the variants of a search in their order, for the stage that tunes."""
+        for kernel in {p.kernel for p in proposals if p.kernel is not None}:
+            self._ranked[kernel] = tuple(
+                p.draft.variants[kernel] for p in proposals if p.kernel == kernel
+            )
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _final_check(self, state: State) -> LevelResult:
+        """The final file against the original reference, with inputs no candidate has met."""
+        self._say("checking the final file with new seeds")
+        started = time.monotonic()
+        result = self._correctness(state.text, FINAL_SEEDS)
+        trial = Trial(
+            stage=FINAL,
+            proposer="xesmith",
+            note="the final file, end to end",
+            source=text_digest(state.text),
+            verdict=verdict([result]).to_json(),
+            accepted=result.status == "passed",
+            parent=state.trial.id,
+        )
+        if self._ledger.find(FINAL, trial.source, state.trial.id) is None:
+            self._keep(trial, state.text, state.examinations, started)
+        return result
+
+    def _correctness(self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS) -> LevelResult:
+        assert self._baseline is not None
+        return self._judge.correctness(text, self._baseline, seeds)
+
+    # -- the ledger ---------------------------------------------------------------------------
+
+    def _known(self, stage: Stage, text: str, before: State) -> Trial | None:
+        return self._ledger.find(stage.name, text_digest(text), before.trial.id)
+
+    def _trial(
+        self,
+        stage: Stage,
+        proposal: Proposal,
+        text: str,
+        levels: Sequence[LevelResult],
+        before: State,
+    ) -> Trial:
+        judged = verdict(levels)
+        return Trial(
+            stage=stage.name,
+            proposer=self._proposer.name,
+            note=proposal.note,
+            source=text_digest(text),
+            verdict=judged.to_json(),
+            accepted=judged.accepted,
+            parent=before.trial.id,
+        )
+
+    def _keep(
+        self,
+        trial: Trial,
+        text: str,
+        examinations: Mapping[str, Examination],
+        started: float,
+    ) -> Trial:
+        if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
+            return known
+        evidence = {
+            name: {
+                "evidence": [e.model_dump(mode="json") for e in item.evidence],
+                "findings": [f.model_dump(mode="json") for f in item.findings],
+            }
+            for name, item in examinations.items()
+        }
+        return self._ledger.add(
+            replace(
+                trial,
+                summary={name: summary(item) for name, item in examinations.items()},
+                lowered_hash=lowered_hash(examinations),
+                predicted_seconds=predicted_seconds(examinations),
+                wall_seconds=time.monotonic() - started,
+            ),
+            source_text=text,
+            evidence_json=json.dumps(evidence, sort_keys=True),
+        )
+
+
+def summary(item: Examination) -> dict[str, Any]:
+    """The contract names' values of one shape, for reports."""
+    return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
+
+
+def _rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:
+    seconds = predicted_seconds(examinations)
+    keys = sorted(
+        (order_key(e) for item in examinations.values() for e in item.evidence), reverse=True
+    )
+    return (seconds is None, seconds or 0.0, keys)
+
+
+def _level(trial: Trial, level: Level) -> LevelResult | None:
+    found = Verdict.from_json(trial.verdict).level(level)
+    return None if found is None or found.status == "not_run" else found
+
+
+def _first(refusals: Sequence[str]) -> str:
+    if not refusals:
+        return "no candidate was accepted"
+    more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+    return refusals[0] + more

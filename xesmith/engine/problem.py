@@ -1,0 +1,94 @@
+"""The noun Problem: a kernel file with the shapes that it is to be good at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xesmith.errors import UsageError
+from xesmith.ghost.launch import Program
+from xesmith.kernel_file import KernelFile, read_source
+from xesmith.spec import Shape, Spec, load_spec
+
+#: the name of the one shape of a problem without a spec
+AS_WRITTEN = "as written"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kernel file (or, with entry "script", any script that launches kernels).
+
+    `shapes` is empty without a spec: the file's own `get_inputs` then says what it runs on.
+    """
+
+    path: Path
+    source: str
+    entry: str
+    spec: Spec | None
+    variant: str | None
+    shapes: tuple[Shape, ...]
+
+    @property
+    def name(self) -> str:
+        """The folder's name for a `kernel.py` in a problem folder, else the file's."""
+        return self.path.parent.name if self.path.stem == "kernel" else self.path.stem
+
+    def program(self, source: str | None = None) -> Program:
+        """The program without a shape: what the file itself says."""
+        text = self.source if source is None else source
+        return Program(source=text, path=str(self.path), entry=self.entry)
+
+    def programs(self, source: str | None = None) -> dict[str, Program]:
+        """By shape name: the program `source` (the problem's own when None) at that shape."""
+        text = self.source if source is None else source
+        if not self.shapes:
+            return {AS_WRITTEN: self.program(text)}
+        return {shape_name(shape): shape.program(text, self.path) for shape in self.shapes}
+
+
+def shape_name(shape: Shape) -> str:
+    """ "bench-gpu[0]": short and unique within a spec and kind."""
+    return f"{shape.variant}[{shape.index}]"
+
+
+def load_problem(path: Path, spec_path: Path | None = None, variant: str | None = None) -> Problem:
+    """Read a kernel file and its spec.
+
+    Without `spec_path` a `spec.yaml` beside the kernel is taken; without that there is none. A
+    file without a Model is a script.
+
+    Raises:
+        UsageError: a file that is missing, not Python, or a faulty spec or variant.
+        InputKernelError: a syntax error in the kernel file.
+    """
+    if spec_path is None and (beside := path.parent / "spec.yaml").is_file():
+        spec_path = beside
+    source = read_source(path)
+    spec = None if spec_path is None else load_spec(spec_path)
+    try:
+        has_model = KernelFile.parse(source, path).has_model
+    except UsageError:
+        # A script may import its kernels from elsewhere.
+        if spec is not None:
+            raise
+        has_model = False
+    if spec is None and variant is not None:
+        raise UsageError(
+            f"variant '{variant}' was asked for, but there is no spec",
+            where=str(path),
+            remedy="give --spec, or leave out --variant",
+        )
+    if spec is not None and not has_model:
+        raise UsageError(
+            "the file has no class Model, so the spec cannot be applied",
+            where=str(path),
+            remedy="add Model, get_inputs and get_init_inputs, or leave out --spec",
+        )
+    return Problem(
+        path=path,
+        source=source,
+        entry="model" if has_model else "script",
+        spec=spec,
+        variant=variant or (spec.default_variant if spec else None),
+        shapes=spec.shapes(variant) if spec else (),
+    )

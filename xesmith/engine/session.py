@@ -1,0 +1,83 @@
+"""A session: a device, a toolchain and the workers that lower and interpret for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from xesmith.cascade.correctness import CorrectnessChecker, interpreter_pool
+from xesmith.cascade.examine import Examination, examine
+from xesmith.device import Device, load_device
+from xesmith.engine.problem import Problem
+from xesmith.lowering.lowerer import Lowerer
+from xesmith.toolchain import Toolchain, find_toolchain
+
+DEFAULT_TARGET = "bmg-g31"
+
+
+class Session:
+    """Opens what judging needs, once. A context manager.
+
+    Raises (from the constructor):
+        UsageError: no such device or toolchain.
+        ToolchainError: the toolchain is missing or broken.
+    """
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        toolchain: str | None = None,
+        parallel: int = 2,
+        cache: bool = True,
+    ) -> None:
+        self.device: Device = load_device(target)
+        self.toolchain: Toolchain = find_toolchain(
+            toolchain, self.device.kind, native=self.device.kind == "xpu"
+        )
+        self.lowerer = Lowerer(self.toolchain, self.device, parallel=parallel, cache=cache)
+        self._pool = interpreter_pool(self.toolchain.python, parallel=parallel)
+        self.checker = CorrectnessChecker(
+            self._pool, backend=self.device.kind, target=self._target_properties()
+        )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.checker.close()
+        self._pool.close()
+        self.lowerer.close()
+
+    @property
+    def description(self) -> dict[str, str | None]:
+        """What judged, for reports and the ledger."""
+        native = self.toolchain.native
+        return {
+            "device": self.device.name,
+            "device_title": self.device.title,
+            "compiler": f"{self.toolchain.triton_distribution} {self.toolchain.triton_version}",
+            "native_compiler": None if native is None else native.versions.get("ocloc"),
+            "igc": None if native is None else native.versions.get("igc"),
+            "torch": self.toolchain.torch_version,
+        }
+
+    def examine(self, problem: Problem, sources: Sequence[str]) -> list[dict[str, Examination]]:
+        """For each source of the problem: its examination at every shape, by shape name."""
+        programs = [problem.programs(source) for source in sources]
+        runs = iter(self.lowerer.run_many([p for shapes in programs for p in shapes.values()]))
+        return [
+            {name: examine(next(runs), self.device, variant=name) for name in shapes}
+            for shapes in programs
+        ]
+
+    def _target_properties(self) -> dict[str, object]:
+        return self.device.target_properties() if self.device.kind == "xpu" else {}

@@ -1,0 +1,49 @@
+"""Lays a report out as Markdown and as one HTML file without outside resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+
+from xesmith.report.model import COLUMNS, Report
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("xesmith.report", "templates"),
+    autoescape=jinja2.select_autoescape(["html"]),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+)
+
+
+def to_markdown(report: Report) -> str:
+    return _render("report.md.j2", report)
+
+
+def to_html(report: Report) -> str:
+    return _render("report.html.j2", report)
+
+
+def _render(template: str, report: Report) -> str:
+    return _ENVIRONMENT.get_template(template).render(
+        report=report,
+        columns=[column.title for column in COLUMNS],
+        refusal=_refusal,
+        cell=_cell,
+    )
+
+
+def _refusal(verdict: Mapping[str, Any]) -> str:
+    """The level that refused, and what it said; empty where none did."""
+    for level in verdict["levels"]:
+        if level["status"] == "refused":
+            return f"{level['level']}: {'; '.join(level['messages'])}"
+    return ""
+
+
+def _cell(text: object) -> str:
+    """Text for a cell of a Markdown table."""
+    return str(text).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,239 @@
+"""The proposer "rules": deterministic rewrites, no model.
+
+A rewrite is made for each launched kernel alone; where several kernels of a file gain from a
+stage, their rewrites are proposed together first, then one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from xesmith.ghost.launch import Launch
+from xesmith.stages.draft import Variant, kernel_of
+from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
+from xesmith.stages.rewrites.autotuning import autotuning
+from xesmith.stages.rewrites.block_pointers import block_pointers
+from xesmith.stages.rewrites.dtype_fix import dtype_fix
+from xesmith.stages.rewrites.gpu_specific import Configuration, insert_group, search_space
+from xesmith.stages.rewrites.memory_access import memory_access
+from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite
+from xesmith.stages.rewrites.roles import infer_grid
+
+Answer = Proposal | NoProposal
+Round = Callable[[Situation], Iterator[Answer]]
+#: launches of a kernel at sizes of our choosing, beside those of the spec
+Probe = Callable[[str], Sequence[Launch]]
+
+#: configurations that a search lowers per kernel
+SEARCH_LIMIT = 24
+#: configurations that an autotune decorator is given
+TUNED_CONFIGURATIONS = 4
+
+_NO_GRID = "the grid that the wrapper passes is not understood, so no launch plan can guard it"
+
+_REWRITES: dict[str, Callable[[str, KernelFacts], Rewrite | Refusal]] = {
+    "dtype_fix": dtype_fix,
+    "memory_access": memory_access,
+    "block_pointers": block_pointers,
+}
+
+
+class RulesProposer:
+    """Answers with proposals, or with why there is none."""
+
+    name = "rules"
+
+    def __init__(
+        self,
+        probe: Probe,
+        *,
+        search_limit: int = SEARCH_LIMIT,
+        tuned_configurations: int = TUNED_CONFIGURATIONS,
+    ) -> None:
+        self._probe = probe
+        self._search_limit = search_limit
+        self._tuned_configurations = tuned_configurations
+
+    def knows(self, stage: str) -> bool:
+        return stage in _REWRITES or stage in ("gpu_specific", "autotuning")
+
+    def rounds(self, stage: str, situation: Situation) -> list[Round]:
+        """The stage's rounds. Each is asked with the situation that the one before has left."""
+        if stage in _REWRITES:
+            return [partial(self._rewrites, _REWRITES[stage])]
+        kernels = _launched(situation)
+        if stage == "autotuning":
+            return [partial(self._autotune, kernel) for kernel in kernels]
+        return [
+            partial(ask, kernel) for kernel in kernels for ask in (self._search, self._swizzle)
+        ]
+
+    def _rewrites(
+        self, rewrite: Callable[[str, KernelFacts], Rewrite | Refusal], situation: Situation
+    ) -> Iterator[Answer]:
+        singles: list[Proposal] = []
+        together = situation.draft
+        for kernel in _launched(situation):
+            facts = self._facts(kernel, situation)
+            made = rewrite(situation.draft.source_of(kernel), facts)
+            if isinstance(made, Refusal):
+                yield NoProposal(f"{kernel}: {made.reason}", made.line)
+                continue
+            grid = self._grid(kernel, situation)
+            draft = situation.draft.with_rewrite(kernel, made, grid)
+            both = together.with_rewrite(kernel, made, grid)
+            if draft is None or both is None:
+                yield NoProposal(f"{kernel}: {_NO_GRID}")
+                continue
+            together = both
+            singles.append(Proposal(draft, f"{kernel}: {'; '.join(made.notes)}"))
+        if len(singles) > 1:
+            yield Proposal(together, "; ".join(proposal.note for proposal in singles))
+        yield from singles
+
+    def _search(self, kernel: str, situation: Situation) -> Iterator[Answer]:
+        facts, variant = self._facts(kernel, situation), self._variant(kernel, situation)
+        if variant is None:
+            yield NoProposal(f"{kernel}: {_NO_GRID}")
+            return
+        space = search_space(
+            variant.source,
+            facts,
+            situation.device,
+            guards=variant.guard,
+            limit=self._search_limit,
+        )
+        if isinstance(space, Refusal):
+            yield NoProposal(f"{kernel}: {space.reason}", space.line)
+            return
+        for configuration in space.configurations:
+            made = replace(
+                variant,
+                metas={**variant.metas, **configuration.metas},
+                options={**variant.options, **configuration.options},
+            )
+            yield Proposal(
+                situation.draft.with_variant(made), f"{kernel}: {_configuration(made)}", kernel
+            )
+
+    def _swizzle(self, kernel: str, situation: Situation) -> Iterator[Answer]:
+        facts, variant = self._facts(kernel, situation), self._variant(kernel, situation)
+        if variant is None:
+            yield NoProposal(f"{kernel}: {_NO_GRID}")
+            return
+        made = insert_group(variant.source, facts)
+        if isinstance(made, Refusal):
+            yield NoProposal(f"{kernel}: {made.reason}", made.line)
+            return
+        descriptor = variant.descriptor_source
+        if descriptor is not None:
+            again = insert_group(descriptor, facts)
+            descriptor = None if isinstance(again, Refusal) else again.kernel_source
+            if descriptor is None:
+                yield NoProposal(f"{kernel}: the descriptor form cannot be regrouped")
+                return
+        yield Proposal(
+            situation.draft.with_variant(
+                replace(
+                    variant,
+                    source=made.kernel_source,
+                    descriptor_source=descriptor,
+                    guard=tuple(dict.fromkeys(variant.guard + made.guard)),
+                    metas={**variant.metas, **made.metas},
+                    grid=made.grid or variant.grid,
+                )
+            ),
+            f"{kernel}: {'; '.join(made.notes)}",
+        )
+
+    def _autotune(self, kernel: str, situation: Situation) -> Iterator[Answer]:
+        ranked = situation.ranked.get(kernel, ())
+        variant = situation.draft.variants.get(kernel)
+        if variant is None or len(ranked) < 2:
+            yield NoProposal(f"{kernel}: there are no two configurations to choose from")
+            return
+        configurations = [
+            Configuration(
+                metas={**variant.metas, **choice.metas},
+                num_warps=choice.options["num_warps"],
+                num_stages=choice.options["num_stages"],
+                grf_mode=choice.options["grf_mode"],
+            )
+            for choice in ranked[: self._tuned_configurations]
+        ]
+        facts = self._facts(kernel, situation)
+
+        def tuned(source: str) -> Rewrite | Refusal:
+            return autotuning(
+                source,
+                facts,
+                configurations,
+                guards=variant.guard,
+            )
+
+        made = tuned(variant.source)
+        descriptor = tuned(variant.descriptor_source) if variant.descriptor_source else None
+        for form in (made, descriptor):
+            if isinstance(form, Refusal):
+                yield NoProposal(f"{kernel}: {form.reason}", form.line)
+                return
+        assert isinstance(made, Rewrite)
+        assert not isinstance(descriptor, Refusal)
+        yield Proposal(
+            situation.draft.with_variant(
+                replace(
+                    variant,
+                    source=made.kernel_source,
+                    descriptor_source=descriptor.kernel_source if descriptor else None,
+                    guard=made.guard,
+                    tuned=True,
+                    inherit_options=False,
+                )
+            ),
+            f"{kernel}: {'; '.join(made.notes)}",
+        )
+
+    def _facts(self, kernel: str, situation: Situation) -> KernelFacts:
+        function = situation.draft.kernel_file.jit(kernel)
+        return KernelFacts(
+            launches=situation.launches(kernel),
+            findings=tuple(f for f in situation.findings if f.kernel.startswith(kernel)),
+            helpers=frozenset(function.calls),
+            first_line=function.line,
+            original_source=function.source,
+        )
+
+    def _variant(self, kernel: str, situation: Situation) -> Variant | None:
+        """The kernel's variant, else one that changes nothing; None without a known grid."""
+        draft = situation.draft
+        if kernel in draft.variants:
+            return draft.variants[kernel]
+        grid = self._grid(kernel, situation)
+        return None if grid is None else draft.plain_variant(kernel, grid)
+
+    def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | None:
+        draft = situation.draft
+        if kernel in draft.variants:
+            return draft.variants[kernel].original_grid
+        launches = [*situation.launches(kernel), *self._probe(kernel)]
+        found = infer_grid(draft.kernel_file.jit(kernel).source, launches)
+        return None if isinstance(found, Refusal) else found
+
+
+def _launched(situation: Situation) -> list[str]:
+    """Kernels of the file that the program launches, the one that takes longest first."""
+
+    def seconds(kernel: str) -> float:
+        items = [e for e in situation.evidence if kernel_of(e.kernel) == kernel]
+        known = [e.derived.prediction.seconds for e in items if e.derived and e.derived.prediction]
+        return sum(value for value in known if value is not None)
+
+    names = [function.name for function in situation.draft.kernel_file.jit_functions]
+    return sorted((n for n in names if situation.launches(n)), key=seconds, reverse=True)
+
+
+def _configuration(variant: Variant) -> str:
+    values = {**variant.metas, **variant.options}
+    return " ".join(f"{name}={value}" for name, value in values.items())
