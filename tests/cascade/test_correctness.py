@@ -350,7 +350,7 @@ def test_an_atomic_kernel_under_autotune_sums_once_in_every_configuration(judge_
     assert (result.status, result.messages) == ("passed", ())
     record = result.facts["cases"][0]
     assert record["configurations"] == 3
-    assert record["runs"] == 4
+    assert record["runs"] == 5  # one in reverse order, one as the first call
     assert record["launches"] == {"sum_kernel": 1}
 
 
@@ -368,7 +368,9 @@ def test_more_configurations_than_seeds_are_all_run(judge_sum, changed):
         "configs=[",
         "configs=[\n        triton.Config({'BLOCK': 16}),\n        triton.Config({'BLOCK': 256}),",
     )
-    assert judge_sum(more).facts["cases"][0]["runs"] == 6  # five, and one in reverse order
+    assert (
+        judge_sum(more).facts["cases"][0]["runs"] == 7
+    )  # five, one in reverse order, one as the first call
     wrong = changed(more, "mask=i < n", "mask=i < n - (BLOCK == 32) * 200")
     assert "configuration 4" in one_message(judge_sum(wrong))
 
@@ -378,6 +380,23 @@ def test_a_result_that_needs_the_tuner_to_zero_its_buffer_is_refused(judge_sum, 
     unzeroed = changed(ATOMIC_SUM, "torch.zeros", "torch.empty")
     unzeroed = changed(unzeroed, 'key=["n"],', 'key=["n"],\n    reset_to_zero=["y_ptr"],')
     assert "is nan where" in one_message(judge_sum(unzeroed))
+
+
+def test_a_first_call_that_tuning_spoils_is_told_and_refused_when_new(
+    checker, program, header, case, changed
+):
+    reference = Reference(program(SUM_REFERENCE), "pytorch")
+    cases = [case((300,), dtype="float32")]
+    zeroed = changed(ATOMIC_SUM, 'key=["n"],', 'key=["n"],\n    reset_to_zero=["y_ptr"],')
+    careful = checker.check(program(header + zeroed), reference, cases)
+    assert careful.facts["cases"][0]["wrong_while_tuning"] == []
+    careless = checker.check(program(header + ATOMIC_SUM), reference, cases)
+    assert careless.status == "passed"
+    assert len(careless.facts["cases"][0]["wrong_while_tuning"]) == 1
+    said = one_message(
+        checker.check(program(header + ATOMIC_SUM), reference, cases, baseline=careful)
+    )
+    assert "name what the kernel adds to in reset_to_zero" in said
 
 
 def test_a_tuned_parameter_given_by_the_caller_is_told(judge_sum, changed):
@@ -494,6 +513,14 @@ def test_what_the_interpreter_lacks_is_not_read_and_never_passed(judge):
     result = judge(("y = x * 2", f"y = {edit}"))
     assert result.status == "not_read"
     assert "inline_asm not supported" in result.messages[0]
+
+
+def test_a_reference_without_end_is_told_to_be_smaller(hasty, program, double, case):
+    endless = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    endless += "        while True: pass\n"
+    with pytest.raises(InputKernelError, match="did not end within 3 s") as caught:
+        hasty.check(program(double), Reference(program(endless), "pytorch"), [case((200,))])
+    assert "smaller shapes" in (caught.value.remedy or "")
 
 
 # -- the reference ----------------------------------------------------------------------------

@@ -179,7 +179,8 @@ class CorrectnessChecker:
 
         `baseline`: the result of the kernel that the candidate came from. What the candidate
         may do that is no error by itself (reads outside a tensor whose values are not used,
-        arithmetic in PyTorch) it may do only where the baseline did.
+        arithmetic in PyTorch, a wrong first call while @triton.autotune times configurations)
+        it may do only where the baseline did.
 
         Raises:
             InputKernelError: the reference fails.
@@ -247,7 +248,9 @@ class CorrectnessChecker:
         results = self._gather([future for _, future in futures.values()])
         for (key, (folder, _)), result in zip(futures.items(), results, strict=True):
             case = cases[keys.index(key)]
-            self._prepared[key] = _read_reference(reference, case, seeds, folder, result)
+            self._prepared[key] = _read_reference(
+                reference, case, seeds, folder, result, self._timeout_s, self._memory_bytes
+            )
         return [self._prepared[key] for key in keys]
 
     def _key(
@@ -426,26 +429,41 @@ def _program_failure(
     return _ProgramFailure(f"ended its process by {ended}{last}")
 
 
+_HOW_TEXT = {
+    "usual": "",
+    "reverse": ", programs in reverse order",
+    "tuning": ", first call, in which configurations are timed",
+    "left out": ", no kernel launched",
+}
+
+
 def _run_text(run: Mapping[str, Any]) -> str:
     if not run:
         return ""
-    text = f" (seed {run['seed']}"
-    if run["configuration"]:
-        text += f", configuration {run['configuration']}"
-    return text + (", programs in reverse order)" if run["reverse"] else ")")
+    configuration = f", configuration {run['configuration']}" if run["configuration"] else ""
+    return f" (seed {run['seed']}{configuration}{_HOW_TEXT[run['how']]})"
 
 
 def _read_reference(
-    reference: Reference, case: Case, seeds: Sequence[int], folder: Path, result: TaskResult
+    reference: Reference,
+    case: Case,
+    seeds: Sequence[int],
+    folder: Path,
+    result: TaskResult,
+    timeout_s: float,
+    memory_bytes: int,
 ) -> _Prepared:
-    failure = _program_failure(result, result.seconds, 0)
+    failure = _program_failure(result, timeout_s, memory_bytes)
     if failure is not None:
+        slow = result.status in ("timeout", "memory")
         what = "the kernel itself" if reference.kind == "kernel" else "the reference"
         at = f":{failure.line}" if failure.line is not None else ""
         raise InputKernelError(
             f"{what} fails at {case}: {failure.text}",
             where=f"{reference.program.path}{at}",
-            remedy="the file must run by itself at this shape; mend it, or the spec",
+            remedy="give smaller shapes in a spec (--spec)"
+            if slow
+            else "the file must run by itself at this shape; mend it, or the spec",
         )
     value = result.value
     expected: dict[int, bytes] = {}
@@ -465,7 +483,12 @@ def _read_reference(
 
 def _case_record(case: Case, ready: _Prepared, outcome: _Outcome) -> dict[str, Any]:
     report, compared = outcome.report, outcome.compared
-    outputs = [output for run in compared for output in run]
+    outputs = [
+        output
+        for run, outputs in zip(report["runs"], compared, strict=True)
+        for output in outputs
+        if run["how"] != "tuning"
+    ]
     ratios = [o["error_over_allowed"] for o in outputs if o.get("error_over_allowed") is not None]
     return {
         "case": str(case),
@@ -478,6 +501,12 @@ def _case_record(case: Case, ready: _Prepared, outcome: _Outcome) -> dict[str, A
         "why_native": ready.why_native,
         "torch_operators": report["torch_operators"],
         "outside": [access for run in report["runs"] for access in run["outside"]],
+        "wrong_while_tuning": [
+            output["fault"]
+            for run, outputs in zip(report["runs"], compared, strict=True)
+            for output in outputs
+            if run["how"] == "tuning" and output["fault"]
+        ],
         "error_over_allowed": max(ratios, default=None),
         "outputs": compared[0] if compared else [],
         "notes": report["notes"],
@@ -499,6 +528,8 @@ def _faults(report: dict[str, Any], compared: list[list[dict[str, Any]]]) -> lis
     elif not report["changed_by_kernels"]:
         faults.append("its kernels do not change the output: it is the same without them")
     for run, outputs in zip(report["runs"], compared, strict=True):
+        if run["how"] == "tuning":
+            continue  # a liberty: the baseline may do the same
         where = _run_text(run)
         wrong = [o for o in outputs if o["fault"]]
         for output in wrong:
@@ -534,6 +565,11 @@ def _liberties(record: Mapping[str, Any], case: Case, baseline: LevelResult | No
     loads = [a for a in record["outside"] if a["op"] == "load"]
     if loads and not before["outside"]:
         texts.append(_outside(loads[0]))
+    if record["wrong_while_tuning"] and not before["wrong_while_tuning"]:
+        texts.append(
+            "the first call, in which configurations are timed on the same buffers, is wrong: "
+            f"{record['wrong_while_tuning'][0]}; name what the kernel adds to in reset_to_zero"
+        )
     added = sorted(set(record["torch_operators"]) - set(before["torch_operators"]))
     if added:
         texts.append(f"computes with PyTorch what was a kernel's work: {', '.join(added)}")

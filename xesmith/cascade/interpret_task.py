@@ -27,6 +27,9 @@ from xesmith.ghost.launch import Program, TensorSpec
 from xesmith.ghost.torch_device import GhostTorch
 
 MODULE_NAME = "xesmith_program"
+
+#: ways in which a candidate is run
+HOW = ("usual", "reverse", "tuning", "left out")
 _TRACEBACK_CHARACTERS = 4000
 
 
@@ -215,12 +218,14 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Run i has seed i (of n, i modulo n) and configuration i of every autotuned kernel (its last,
     where it has fewer), so that each seed and each configuration is run; then the first
-    run again with programs in reverse order; then once more with no kernel launched.
+    run again with programs in reverse order; for an autotuned kernel once as the first call, in
+    which configurations are timed; then once more with no kernel launched.
 
     Returns:
-        {"failure", "failed_run", "runs": [{"seed", "configuration", "reverse", "outputs",
-        "file", "inputs_changed", "broken_guards", "outside"}], "launches", "programs",
+        {"failure", "failed_run", "runs": [{"seed", "configuration", "how", "outputs", "file",
+        "inputs_changed", "broken_guards", "outside"}], "launches", "programs",
         "configurations", "torch_operators", "changed_by_kernels", "weights", "notes"}.
+        "how" is one of `HOW`.
     """
     prepared = Path(arguments["prepared"])
     order: list[int] = arguments["order"]
@@ -237,7 +242,7 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
                 "seed": order[number % len(order)],
                 # How many there are is known once the first run has come to the kernel.
                 "configuration": min(number, session.watch.configurations - 1),
-                "reverse": False,
+                "how": "usual",
             }
             runs.append(runner.run(number, **now))
             if number == 0:
@@ -245,9 +250,12 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
                 report["programs"] = session.watch.programs
                 report["torch_operators"] = runner.operators
             number += 1
-        now = {"seed": order[0], "configuration": 0, "reverse": True}
+        now = {"seed": order[0], "configuration": 0, "how": "reverse"}
         runs.append(runner.run(number, **now))
-        now = {"seed": order[0], "configuration": 0, "reverse": False}
+        if session.watch.configurations > 1:
+            now = {"seed": order[0], "configuration": 0, "how": "tuning"}
+            runs.append(runner.run(number + 1, **now))
+        now = {"seed": order[0], "configuration": 0, "how": "left out"}
         report["changed_by_kernels"] = runner.changed_by_kernels(order[0])
     except ProgramError as error:
         report["failure"] = error.to_json()
@@ -271,8 +279,8 @@ class _CandidateRunner:
         self.weights = "none"
         self.operators: dict[str, int] = {}
 
-    def run(self, number: int, seed: int, configuration: int, reverse: bool) -> dict[str, Any]:
-        memory, output, changed = self._forward(seed, configuration, number, reverse=reverse)
+    def run(self, number: int, seed: int, configuration: int, how: str) -> dict[str, Any]:
+        memory, output, changed = self._forward(seed, configuration, number, how)
         path = self._folder / f"run-{number}.bin"
         try:
             outputs = tensor_files.write(output, path)
@@ -285,7 +293,7 @@ class _CandidateRunner:
         return {
             "seed": seed,
             "configuration": configuration,
-            "reverse": reverse,
+            "how": how,
             "file": path.name,
             "outputs": outputs,
             "inputs_changed": changed,
@@ -296,7 +304,7 @@ class _CandidateRunner:
     def changed_by_kernels(self, seed: int) -> bool:
         """Whether the outputs are others when no kernel is launched."""
         try:
-            _, output, _ = self._forward(seed, 0, 0, leave_out=True)
+            _, output, _ = self._forward(seed, 0, 0, "left out")
         except ProgramError:
             return True  # it stumbled over what the kernels should have written
         path = self._folder / "without-kernels.bin"
@@ -304,19 +312,15 @@ class _CandidateRunner:
         return path.read_bytes() != self._first
 
     def _forward(
-        self,
-        seed: int,
-        configuration: int,
-        number: int,
-        *,
-        reverse: bool = False,
-        leave_out: bool = False,
+        self, seed: int, configuration: int, number: int, how: str
     ) -> tuple[GuardedMemory, Any, list[int]]:
         # Two patterns, since an integer has no NaN that would give an unwritten one away.
         memory = GuardedMemory(integer_poison=0xA5 if number % 2 == 0 else 0x5A)
         watch = self._session.watch
         watch.begin(memory, configuration)
-        watch.reverse, watch.leave_out = reverse, leave_out
+        watch.reverse = how == "reverse"
+        watch.tuning = how == "tuning"
+        watch.leave_out = how == "left out"
         trees = self._trees[str(seed)]
         torch_watch = WatchedTorch(memory)
         with torch_watch:
@@ -329,7 +333,7 @@ class _CandidateRunner:
         torch_watch.operators.clear()
         with torch_watch:
             output = self._session.forward(model, inputs, seed)
-        if not leave_out:
+        if how != "left out":
             self.operators = dict(torch_watch.operators)
         changed = [
             i

@@ -5,7 +5,8 @@ Replaces, for the life of a (disposable) process:
   in reverse order, which shows whether programs depend on each other;
 - the builder's memory operations: an address in a guard band is a fault with a source line;
 - `Autotuner.run`: no benchmark, since that runs every configuration on the same buffers; the
-  configuration asked for is launched, as a call after tuning would;
+  configuration asked for is launched, as a call after tuning would, or as the first call would,
+  in which it has been launched before on the same buffers;
 - bfloat16 arithmetic and rounding, which the interpreter does on the bits as integers.
 
 Runs in worker processes started with TRITON_INTERPRET=1.
@@ -57,6 +58,7 @@ class Watch:
     memory: GuardedMemory = field(default_factory=GuardedMemory)
     configuration: int = 0
     reverse: bool = False
+    tuning: bool = False
     leave_out: bool = False
     configurations: int = 1  # the most that any autotuned kernel has
     launches: dict[str, int] = field(default_factory=dict[str, int])
@@ -69,7 +71,7 @@ class Watch:
     def begin(self, memory: GuardedMemory, configuration: int) -> None:
         self.memory = memory
         self.configuration = configuration
-        self.reverse = self.leave_out = False
+        self.reverse = self.tuning = self.leave_out = False
         self.launches = {}
         self.programs = 0
         self.outside = {}
@@ -124,15 +126,28 @@ def _autotuner_run(watch: Watch) -> Callable[..., Any]:
                 " Make sure that you don't re-define auto-tuned symbols."
             )
         tuner.best_config = config
+        named = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+        if watch.tuning and len(configs) > 1:
+            _time_once(tuner, config, named, args, kwargs)
         # As a call after tuning: only the configuration's own hook runs. reset_to_zero and
         # restore_value act while benchmarking, so a result that needs them is wrong later.
         if config.pre_hook is not None:
-            config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+            config.pre_hook(named)
         result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
         tuner.nargs = None
         return result
 
     return run
+
+
+def _time_once(tuner: Any, config: Any, named: Any, args: Any, kwargs: Any) -> None:
+    """Does to the buffers what timing one configuration does to them in the first call."""
+    if config.pre_hook is not None:
+        config.pre_hook(named)
+    tuner.pre_hook(named)
+    tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+    tuner.post_hook(named, exception=None)
+    tuner.pre_hook(named, reset_only=True)
 
 
 def _executor_call(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
