@@ -148,6 +148,29 @@ def softmax(rows: int, columns: int) -> Launch:
     return launch("softmax", values, {"BLOCK": 1 << (columns - 1).bit_length()}, rows)
 
 
+def layer_norm(rows: int, columns: int, dtype: str = "float16") -> Launch:
+    values = {"x_ptr": tensor(rows, columns, dtype=dtype), "y_ptr": tensor(rows, columns),
+              "row_stride": columns, "n_cols": columns, "eps": 1e-5}  # fmt: skip
+    return launch("layer_norm", values, {"BLOCK": 1 << (columns - 1).bit_length()}, rows)
+
+
+def script(source: str, launched: Launch) -> str:
+    """A program that makes one launch: what a Lowerer takes."""
+    lines = ["import torch", "import triton", "import triton.language as tl", "", "", source, ""]
+    arguments: list[str] = []
+    for name, value in {**launched.values, **launched.constexprs}.items():
+        if isinstance(value, TensorArg):
+            size = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True))
+            lines.append(
+                f"_{name} = torch.empty({size}, dtype=torch.{value.dtype}, device='xpu')"
+                f".as_strided({value.shape}, {value.strides})"
+            )
+        arguments.append(f"{name}=_{name}" if isinstance(value, TensorArg) else f"{name}={value}")
+    arguments += [f"{name}={value!r}" for name, value in launched.options.items()]
+    lines.append(f"{launched.kernel}[{launched.grid}]({', '.join(arguments)})")
+    return "\n".join(lines) + "\n"
+
+
 def source(kernel: str) -> str:
     """The text of a kernel under kernels/, from its decorator on."""
     text = (FOLDER / "kernels" / f"{kernel}.py").read_text()
@@ -165,13 +188,17 @@ class Kernels:
     gemm_bias_gelu = staticmethod(gemm_bias_gelu)
     attention = staticmethod(attention)
     softmax = staticmethod(softmax)
+    layer_norm = staticmethod(layer_norm)
+    script = staticmethod(script)
     source = staticmethod(source)
     launch = staticmethod(launch)
     tensor = staticmethod(tensor)
 
     @staticmethod
-    def facts(*launches: Launch, first_line: int = 1) -> KernelFacts:
-        return KernelFacts(launches=launches, first_line=first_line)
+    def facts(
+        *launches: Launch, first_line: int = 1, original_source: str | None = None
+    ) -> KernelFacts:
+        return KernelFacts(launches, first_line=first_line, original_source=original_source)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import libcst as cst
+import numpy as np
 from libcst import matchers as m
 
 from xesmith.stages.rewrites.edits import (
@@ -26,6 +27,7 @@ from xesmith.stages.rewrites.poly import ONE, ZERO, Atom, Poly
 from xesmith.stages.rewrites.proofs import Proofs
 from xesmith.stages.rewrites.result import (
     ELEMENT_BYTES,
+    TRITON_NAMES,
     KernelFacts,
     Refusal,
     Rewrite,
@@ -73,6 +75,7 @@ class Tile:
     base_offset: Poly
     dimensions: tuple[Dimension, Dimension]
     contiguous: int  # 0 or 1
+    element_type: str  # as Triton source
     guards: tuple[str, ...]
 
     @property
@@ -113,7 +116,7 @@ def block_pointers(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     if written is None:
         if refusals and all("one dimension" in refusal.reason for refusal in refusals):
             return Refusal(
-                "row-wise kernel: every access has one dimension, so there is no 2D tile",
+                "row-wise or elementwise kernel: every access has one dimension, there is no 2D tile",
                 refusals[0].line,
             )
         if not refusals:
@@ -174,6 +177,10 @@ class _Reader:
         if self.access.keywords.keys() - {"cache_modifier", "eviction_policy"}:
             extra = ", ".join(sorted(self.access.keywords))
             raise _NotATileError(f"its arguments {extra} have no block form")
+        if isinstance(self.access.stored, cst.BaseNumber):
+            raise _NotATileError("it stores one constant")
+        if ONE in (self.access.stored_shape or ()):
+            raise _NotATileError("what it stores is broadcast, which a block cannot do")
         terms = [self.term_of(pointer, axis) for axis in (0, 1)]
         contiguous = self.contiguous_axis(terms)
         strides = [ONE if axis == contiguous else terms[axis].coefficient for axis in (0, 1)]
@@ -185,19 +192,20 @@ class _Reader:
         if any(d.checked for d in dimensions) and not self.pads_with_zero():
             other = self.analysis.code(self.access.other) if self.access.other else ""
             raise _NotATileError(f"masked elements become {other}, a block gives 0 there")
-        self.message_guards(pointer.base, base_offset, dimensions, contiguous)
+        element_type = self.message_guards(pointer.base, base_offset, dimensions, contiguous)
         return Tile(
             self.access,
             pointer.base,
             base_offset,
             dimensions,
             contiguous,
+            element_type,
             tuple(dict.fromkeys(self.guards)),
         )
 
     def term_of(self, pointer: Affine, axis: int) -> Term:
         terms = [t for t in pointer.terms if t.axis == axis]
-        if len(terms) != 1:
+        if len(terms) != 1 or terms[0].coefficient == ZERO:
             raise _NotATileError(f"its address does not depend on dimension {axis}")
         return terms[0]
 
@@ -284,6 +292,7 @@ class _Reader:
         if length == ONE:
             raise _NotATileError(f"its dimension {axis} is one element long")
         start = start.narrow()
+        self.not_before_zero(axis, start)
         modulus = term.index.modulus
         if modulus is not None:
             if start != term.index.start.narrow():
@@ -308,6 +317,17 @@ class _Reader:
             raise _NotATileError(f"its mask of dimension {axis} does not move with its address")
         inside = self.inside(start, length, shape)
         return Dimension(stride, start, length, shape, checked=not inside)
+
+    def not_before_zero(self, axis: int, start: Poly) -> None:
+        """A block reads 0 before the tensor's start, a pointer reads what stands there."""
+        if all(coefficient > 0 for _, coefficient in start.terms):
+            return
+        first = start if self.counter is None else start.substitute(self.counter, ZERO)
+        step = None if self.counter is None else start.coefficient_of(self.counter)
+        lowest = [None if n is None else int(np.min(n)) for n in self.analysis.numbers.of(first)]
+        backwards = step is not None and any(c < 0 for _, c in step.terms)
+        if backwards or any(n is None or n < 0 for n in lowest):
+            raise _NotATileError(f"its dimension {axis} may start before element 0")
 
     def unmasked(self, axis: int, length: Poly, stride: Poly, start: Poly) -> Dimension:
         """No mask: known extents where they divide, else just what the tiles cover."""
@@ -341,16 +361,21 @@ class _Reader:
 
     def message_guards(
         self, base: str, offset: Poly, dimensions: tuple[Dimension, Dimension], contiguous: int
-    ) -> None:
-        """What 2D block messages need of the pitch, the width and the base."""
+    ) -> str:
+        """Guard what 2D block messages need of the pitch, the width and the base.
+
+        Returns the element type, as Triton source.
+        """
         tensors = self.facts.tensors(base)
         if not tensors:
             raise _NotATileError(f"{base} was no tensor in the captured launches")
-        names = {tensor.dtype for tensor in tensors}
+        names = sorted({tensor.dtype for tensor in tensors})
         sizes = {ELEMENT_BYTES.get(name) for name in names}
         size = sizes.pop()
         if sizes or size is None:
-            raise _NotATileError(f"{base} has element types {', '.join(sorted(names))}")
+            raise _NotATileError(f"{base} has element types {', '.join(names)}")
+        same = f"== '{names[0]}'" if len(names) == 1 else f"in {tuple(names)}"
+        self.guards.append(f"{base}.dtype {same}")
         numbers = self.analysis.numbers
         pitch, row = dimensions[1 - contiguous].stride, dimensions[contiguous]
         if not self.proofs.is_guardable(pitch):
@@ -361,6 +386,11 @@ class _Reader:
                 f"its pitch `{pitch.source()}` = {_shown(numbers.of(pitch))} elements of {size} B "
                 f"is no multiple of {PITCH_BYTES} B, which 2D block messages need",
             )
+        self.require(
+            f"{pitch.source()} >= {WIDTH_BYTES // size}",
+            f"its pitch `{pitch.source()}` = {_shown(numbers.of(pitch))} elements is below the "
+            f"{WIDTH_BYTES} B that 2D block messages need",
+        )
         width = row.shape if self.proofs.is_guardable(row.shape) else row.length
         self.require(
             f"{width.source()} >= {WIDTH_BYTES // size}",
@@ -377,6 +407,9 @@ class _Reader:
                     f"its base moves by `{known.source()}` = {_shown(numbers.of(known))} elements, "
                     f"no multiple of {BASE_BYTES} B",
                 )
+        if len(names) > 1:
+            return f"{base}.dtype.element_ty"
+        return f"tl.{TRITON_NAMES.get(names[0], names[0])}"
 
 
 def _divides(divisor: Poly, monomial: tuple[Atom, ...]) -> bool:
@@ -515,7 +548,7 @@ class _BlockForm(_Writer):
         tail = "".join(f", {k}={v}" for k, v in {**checked, **padding, **kept}.items())
         value = ", __value__" if tile.access.op == "store" else ""
         self.edits.replace[tile.access.node] = _replacement(
-            f"tl.{tile.access.op}({name}{value}{tail})"
+            f"tl.{tile.access.op}({name}{value}{tail})", tile.element_type
         )
 
     def count_with_for(self, loop: Loop) -> None:
@@ -583,7 +616,7 @@ class _DescriptorForm(_Writer):
             text = f"{name}.load({at})" + (".T" if transposed else "")
         else:
             text = f"{name}.store({at}, __value__{'.T' if transposed else ''})"
-        self.edits.replace[tile.access.node] = _replacement(text)
+        self.edits.replace[tile.access.node] = _replacement(text, tile.element_type)
 
 
 def _write(
@@ -602,8 +635,11 @@ def _write(
     return drop_dead_assignments(module, analysis.module).code, refusals
 
 
-def _replacement(text: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
-    """The new call; `__value__` in it stands for what is stored."""
+def _replacement(text: str, element_type: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """The new call; `__value__` in it stands for what is stored.
+
+    A store through pointers casts to their element type; a store of a block does not.
+    """
 
     def replacement(node: cst.CSTNode) -> cst.CSTNode:
         new = cst.parse_expression(text)
@@ -614,8 +650,14 @@ def _replacement(text: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
             (a.value for a in call.args if a.keyword is not None and a.keyword.value == "value"),
             call.args[1].value,
         )
-        if ".T" in text and not isinstance(value, cst.Name | cst.Call):
-            value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        written = cst.Module([]).code_for_node(value)
+        already = written.endswith((f".to({element_type})", ".dtype.element_ty)"))
+        if not already or ".T" in text:
+            if not isinstance(value, cst.Name | cst.Call | cst.Attribute) and not value.lpar:
+                value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        if not already:
+            cast = cst.Arg(cst.parse_expression(element_type))
+            value = cst.Call(cst.Attribute(value, cst.Name("to")), [cast])
         return cst.ensure_type(m.replace(new, m.Name("__value__"), value), cst.BaseExpression)
 
     return replacement

@@ -52,8 +52,8 @@ def dtype_fix(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     guards: list[str] = []
     for name in tensors:
         seen = sorted({tensor.dtype for tensor in facts.tensors(name)})
-        options = [f"{name}.dtype == '{dtype}'" for dtype in seen]
-        guards.append(" or ".join(options))
+        same = f"== '{seen[0]}'" if len(seen) == 1 else f"in {tuple(seen)}"
+        guards.append(f"{name}.dtype {same}")
     return Rewrite(edits.apply(module).code, tuple(guards), notes)
 
 

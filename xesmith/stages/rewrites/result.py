@@ -38,6 +38,14 @@ ELEMENT_BYTES: Mapping[str, int] = {
 }
 
 
+#: torch's names of element types -> Triton's, where they differ
+TRITON_NAMES: Mapping[str, str] = {
+    "bool": "int1",
+    "float8_e4m3fn": "float8e4nv",
+    "float8_e5m2": "float8e5",
+}
+
+
 @dataclass(frozen=True)
 class KernelFacts:
     """What is known about the kernel beside its text.

@@ -122,6 +122,8 @@ class State:
             if atom.kind == "iteration":
                 written = self._without_counter(poly, atom)
                 return None if written is None else self.express(written)
+            if atom.operation == "load":  # memory may have changed since
+                return None
             if any(self.versions.get(name, 0) != version for name, version in atom.needs):
                 return None
         return poly
@@ -177,6 +179,7 @@ class Access:
     mask: Value | None
     other: cst.BaseExpression | None
     stored: cst.BaseExpression | None
+    stored_shape: tuple[Poly, ...] | None
     keywords: dict[str, cst.BaseExpression]
     loops: tuple[Loop, ...]
     statement: cst.BaseStatement
@@ -601,7 +604,7 @@ class _Interpreter:
     def loop_body(self, loop: Loop, variable: str | None, start: Value | None) -> None:
         node = loop.node
         assigned = assigned_names(node.body)
-        steps = self.induction(node.body, self.state)
+        steps = self.induction(node.body, self.state, variable)
         counter = Poly.atom(loop.counter)
         for name in sorted(assigned):
             before = self.state.values.get(name)
@@ -631,10 +634,17 @@ class _Interpreter:
             if (before is None or _scalar(before)) and _scalar(self.state.values.get(name)):
                 self.unknown_scalar(name)
                 continue
-            self.bind(name, Opaque(f"`{name}` after the loop at line {loop.line}"))
+            last = self.state.values.get(name)
+            shape = _shape(last) if isinstance(last, Opaque) else None
+            self.bind(name, Opaque(f"`{name}` after the loop at line {loop.line}", shape))
 
-    def induction(self, body: cst.BaseSuite, before: State) -> dict[str, Poly]:
-        """Variables that the body advances once per iteration by an invariant step."""
+    def induction(
+        self, body: cst.BaseSuite, before: State, variable: str | None = None
+    ) -> dict[str, Poly]:
+        """Variables that the body advances once per iteration by an invariant step.
+
+        variable: what the loop itself counts.
+        """
         updates: dict[str, list[cst.BaseExpression | None]] = {}
         for name in assigned_names(body):
             updates[name] = []
@@ -664,7 +674,7 @@ class _Interpreter:
                 continue
             # what the body assigns is not known here, so a step that uses it is not invariant
             self.state, self.recording = before.copy(), False
-            for other in updates:
+            for other in (*updates, *([variable] if variable else [])):
                 self.state.values[other] = Opaque(f"`{other}` changes in the loop")
             step = self.evaluate(values[0])
             if isinstance(step, Affine) and step.is_scalar:
@@ -690,6 +700,8 @@ class _Interpreter:
         match node:
             case cst.Integer():
                 return Affine(Poly.const(int(node.evaluated_value)))
+            case cst.Float():
+                return Opaque("a number", ())
             case cst.Name(value="True" | "False" | "None"):
                 return Opaque(node.value)
             case cst.Name(value=name):
@@ -704,7 +716,7 @@ class _Interpreter:
                 value = self.evaluate(expression)
                 if _scalar(value):
                     return Affine(-typed(Affine, value).scalar)
-                return Opaque(f"`{self.code(node)}`")
+                return Opaque(f"`{self.code(node)}`", _shape(value))
             case cst.Comparison(left=left, comparisons=comparisons):
                 values = [self.evaluate(left), *(self.evaluate(c.comparator) for c in comparisons)]
                 if len(values) == 2:
@@ -902,7 +914,7 @@ class _Interpreter:
             return self.expression(self.code(node), operation, polys, node)
         if name in _ELEMENTWISE:
             shape: tuple[Poly, ...] | None = ()
-            for value in arguments:
+            for value in arguments[:1] if name == "cast" else arguments:
                 shape = _broadcast(shape, _shape(value))
             return Opaque(f"`{self.code(node)}`", shape)
         return Opaque(f"`{self.code(node)}`")
@@ -1005,6 +1017,7 @@ class _Interpreter:
                     mask=mask,
                     other=arguments.get("other"),
                     stored=arguments.get("value"),
+                    stored_shape=_shape(evaluated.get("value")),
                     keywords=keep,
                     loops=tuple(self.loops),
                     statement=statement,
@@ -1044,7 +1057,9 @@ def _base(value: Value) -> str | None:
 def _broadcast(
     left: tuple[Poly, ...] | None, right: tuple[Poly, ...] | None
 ) -> tuple[Poly, ...] | None:
-    """Shapes of data; an unknown side is taken for a scalar constant."""
+    """The shape of an elementwise result; None where either is not known."""
+    if left is None or right is None:
+        return None
     if not left or not right:
         return left or right
     if len(left) != len(right):
