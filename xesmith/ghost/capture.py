@@ -16,6 +16,7 @@ import re
 import stat
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -591,6 +592,8 @@ def compile_failure(
         if function is not None and hasattr(node, "lineno"):
             line = function_position(function)[1] + node.lineno - 1
         cause = cause.__cause__
+    if not any(hasattr(e, "node") for e in (error, error.__cause__)):
+        line = _line_being_hashed(error) or line
     message = (messages[-1] if messages else str(error)).strip()
     if failed := _FAILED_PASS.search(printed):
         message = f"the pass {failed.group(1)} fails"
@@ -615,6 +618,22 @@ def compile_failure(
         detail=f"{error}\n{printed[:4000]}".strip(),
         numbers=numbers,
     )
+
+
+def _line_being_hashed(error: BaseException) -> int | None:
+    """The line of an error that Triton meets before compiling, while it hashes a function.
+
+    Its walk over the syntax tree puts no line into the exception; its frames hold the node.
+    """
+    function: Any = None
+    line: int | None = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == "cache_key":
+            function = frame.f_locals.get("self")
+        node: Any = frame.f_locals.get("node")
+        if function is not None and hasattr(node, "lineno"):
+            line = function_position(function)[1] + node.lineno - 1
+    return line
 
 
 def _stderr_bytes() -> int:

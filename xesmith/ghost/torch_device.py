@@ -194,12 +194,10 @@ class _Uncomputed(TorchDispatchMode):
             if _bytes((args, kwargs)) <= LARGEST_COMPUTED_BYTES:
                 return func(*args, **kwargs)
             return _written(schema, args, kwargs)
-        if schema.name.startswith(("aten::empty", "aten::new_empty")):
-            return _blank(func(*args, **kwargs))  # touches no memory
         operand_bytes = _bytes((args, kwargs))
         if 0 < operand_bytes <= LARGEST_COMPUTED_BYTES:
             return func(*args, **kwargs)
-        made = _uncomputed(func, args, kwargs)
+        made = _on_nothing(func, args, kwargs)
         if made is None or (operand_bytes == 0 and _bytes(made) <= LARGEST_COMPUTED_BYTES):
             return func(*args, **kwargs)
         return tree_map_only(torch.Tensor, _blank, made)
@@ -212,16 +210,17 @@ LARGEST_OWN_BYTES = 64 << 20
 _shared_memory: list[torch.UntypedStorage] = []
 
 
-def _blank(made: torch.Tensor) -> torch.Tensor:
-    """`made`, or when it is large a tensor like it on memory that other tensors share."""
-    needed_bytes = extent_bytes(made)
-    if needed_bytes <= LARGEST_OWN_BYTES or made.device.type != "cpu":
+def _blank(meta: torch.Tensor) -> torch.Tensor:
+    """A tensor like `meta` on memory that is not written; a large one shares it with others."""
+    needed_bytes = extent_bytes(meta)
+    shared = _shared_memory[0] if _shared_memory else None
+    if needed_bytes <= LARGEST_OWN_BYTES or shared is None or shared.nbytes() < needed_bytes:
+        made = torch.empty_strided(meta.shape, meta.stride(), dtype=meta.dtype)
+        if needed_bytes > LARGEST_OWN_BYTES:
+            _shared_memory[:] = [made.untyped_storage()]
         return made
-    if not _shared_memory or _shared_memory[0].nbytes() < needed_bytes:
-        _shared_memory[:] = [made.untyped_storage()]
-        return made
-    alike = torch.empty(0, dtype=made.dtype)
-    return alike.set_(_shared_memory[0], 0, made.shape, made.stride())  # type: ignore[call-overload]
+    made = torch.empty(0, dtype=meta.dtype)
+    return made.set_(shared, 0, meta.shape, meta.stride())  # type: ignore[call-overload]
 
 
 def extent_bytes(tensor: torch.Tensor) -> int:
@@ -232,8 +231,8 @@ def extent_bytes(tensor: torch.Tensor) -> int:
     return (int(tensor.storage_offset()) + int(last) + 1) * tensor.element_size()
 
 
-def _uncomputed(func: Any, args: Any, kwargs: Any) -> Any:
-    """Empty tensors like the result; None where PyTorch cannot tell without computing.
+def _on_nothing(func: Any, args: Any, kwargs: Any) -> Any:
+    """Meta tensors like the result; None where PyTorch cannot tell without computing.
 
     The common cases are answered here. PyTorch's own way to the shape of many of them imports
     sympy (0.5 s) or torch._dynamo (2 s) into each child.
@@ -241,8 +240,7 @@ def _uncomputed(func: Any, args: Any, kwargs: Any) -> Any:
     schema = func._schema
     dtype = kwargs.get("dtype")
     if schema.name.endswith("_like") or schema.name in ("aten::clone", "aten::_to_copy"):
-        layout = kwargs.get("memory_format") or torch.preserve_format
-        return torch.empty_like(args[0], dtype=dtype, memory_format=layout)
+        return _like(args[0], dtype or args[0].dtype, kwargs.get("memory_format"))
     names = [argument.name for argument in schema.arguments]
     if schema.name in _SIZED and "size" in names:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -250,23 +248,35 @@ def _uncomputed(func: Any, args: Any, kwargs: Any) -> Any:
             dtype = torch.full((1,), given.get("fill_value", 0)).dtype
         if dtype is None and "self" in given:
             dtype = given["self"].dtype
-        return torch.empty(given["size"], dtype=dtype)
+        layout = given.get("memory_format") or torch.contiguous_format
+        return torch.empty(given["size"], dtype=dtype, device="meta", memory_format=layout)
     if torch.Tag.pointwise in func.tags and len(schema.returns) == 1:
         return _pointwise(func, args, kwargs)
-    made = _on_meta(func, args, kwargs)
-    return tree_map_only(
-        torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype), made
-    )
+    return _on_meta(func, args, kwargs)
 
 
 #: operations whose result has the shape of their argument `size`
 _SIZED = tuple(
     f"aten::{name}"
     for name in (
-        *("zeros", "ones", "full", "rand", "randn", "randint"),
-        *("new_zeros", "new_ones", "new_full"),
+        *("empty", "zeros", "ones", "full", "rand", "randn", "randint"),
+        *("new_empty", "new_zeros", "new_ones", "new_full"),
     )
 )
+
+
+def _like(tensor: torch.Tensor, dtype: torch.dtype, layout: Any) -> torch.Tensor:
+    """A meta tensor of the same shape; without a layout, of the same strides where dense."""
+    if layout in (None, torch.preserve_format):
+        expected = 1
+        for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+            if size > 1 and step != expected:
+                break  # overlapping, or with gaps
+            expected *= size
+        else:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+        layout = torch.contiguous_format
+    return torch.empty(tensor.shape, dtype=dtype, device="meta", memory_format=layout)
 
 
 def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
@@ -307,8 +317,8 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     shape = torch.Size(reversed(extents))
     for tensor in operands:
         if tensor.shape == shape:
-            return torch.empty_like(tensor, dtype=dtype)
-    return torch.empty(shape, dtype=dtype)
+            return _like(tensor, dtype, None)
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _written(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
