@@ -34,9 +34,10 @@ def test_a_higher_prediction_is_refused(program):
     assert judge(program(100e-6), program(102e-6)).status == "refused"
 
 
-def test_within_the_models_resolution_the_better_code_decides(program):
-    assert judge(program(100e-6, spill=16), program(100.3e-6, spill=0)).status == "passed"
-    assert judge(program(100e-6, spill=0), program(100.3e-6, spill=16)).status == "refused"
+def test_a_difference_below_the_models_resolution_is_none(program):
+    result = judge(program(100e-6, spill=16), program(99.7e-6, spill=0))
+    assert result.status == "refused"
+    assert "equal within the model: the same" in result.messages[0]
 
 
 def test_the_same_passes_only_where_no_improvement_is_asked(program):

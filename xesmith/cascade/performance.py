@@ -1,9 +1,9 @@
 """The level "performance" where no device is present: a static prediction, called one.
 
-A candidate passes when its predicted time is lower, over all shapes together and at none of
-them higher; where two predictions are equal within the model's resolution, the better code by
-`cost.order_key` (spill, SLM messages, dpas share, instructions) decides. Where the device file
-lacks a clock or a bandwidth nothing is predicted, and that order alone decides.
+A candidate passes when its predicted time is lower at one shape at least and higher at none.
+Differences below the model's resolution are none. Where the device file lacks a clock or a
+bandwidth nothing is predicted, and the order of the code (`cost.order_key`: spill, SLM
+messages, dpas share, instructions) decides.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def judge_performance(
             reason = _why_not(item.evidence) or _why_not(before[name].evidence)
             facts.setdefault("not_predicted", {})[name] = reason
         elif abs(new - old) <= RESOLUTION * old:
-            change = _compare(_order(before[name].evidence), _order(item.evidence))
+            change = 0
             how = f"predicted {_us(old)} before and {_us(new)} after, equal within the model"
         else:
             change = 1 if new < old else -1
