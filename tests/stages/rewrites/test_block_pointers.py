@@ -289,9 +289,10 @@ def test_bounds_of_dropped_masks_come_from_the_original(kernels: Any, interprete
     assert "shape=(M, K)" in result.kernel_source
     blind = rewritten(bare.kernel_source, kernels.facts(launch))
     assert "shape=(pid_m * BM + BM, K)" in blind.kernel_source
-    assert interpreter.differences(
-        launch, original, result.kernel_source, blind.kernel_source
-    ) == [0.0, 0.0]
+    assert interpreter.differences(launch, original, result.kernel_source, blind.kernel_source) == [
+        0.0,
+        0.0,
+    ]
 
 
 def test_dead_arithmetic_goes_and_the_rest_stays(kernels: Any) -> None:

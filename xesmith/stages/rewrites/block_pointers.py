@@ -116,7 +116,7 @@ def block_pointers(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     if written is None:
         if refusals and all("one dimension" in refusal.reason for refusal in refusals):
             return Refusal(
-                "row-wise or elementwise kernel: every access has one dimension, there is no 2D tile",
+                "row-wise or elementwise kernel: no access has two dimensions, so no 2D tile",
                 refusals[0].line,
             )
         if not refusals:
@@ -652,9 +652,9 @@ def _replacement(text: str, element_type: str) -> Callable[[cst.CSTNode], cst.CS
         )
         written = cst.Module([]).code_for_node(value)
         already = written.endswith((f".to({element_type})", ".dtype.element_ty)"))
-        if not already or ".T" in text:
-            if not isinstance(value, cst.Name | cst.Call | cst.Attribute) and not value.lpar:
-                value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        whole = isinstance(value, cst.Name | cst.Call | cst.Attribute) or bool(value.lpar)
+        if not whole and (not already or ".T" in text):
+            value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         if not already:
             cast = cst.Arg(cst.parse_expression(element_type))
             value = cst.Call(cst.Attribute(value, cst.Name("to")), [cast])

@@ -294,7 +294,7 @@ def _judge_elementwise(
     values = {**launch.constexprs, **metas}
     lengths = [int(values[name]) for name in roles.tiles]
     per_lane = math.prod(lengths) / (warps * LANES)
-    if per_lane < 1:
+    if lengths and per_lane < 1:
         return "more lanes than elements", 0.0
     if per_lane * 4 * LANES > mode.registers_bytes:
         return "one tile takes more than all registers", 0.0

@@ -550,7 +550,9 @@ class _Interpreter:
             elif _scalar(first) and _scalar(second):
                 self.unknown_scalar(name)
             else:
-                self.bind(name, Opaque(f"`{name}` depends on a branch"))
+                shapes = [_shape(v) if isinstance(v, Opaque) else None for v in (first, second)]
+                shape = shapes[0] if shapes[0] == shapes[1] else None
+                self.bind(name, Opaque(f"`{name}` depends on a branch", shape))
 
     def for_loop(self, node: cst.For) -> None:
         bounds = self.range_of(node.iter)
@@ -912,12 +914,29 @@ class _Interpreter:
         if operation is not None and scalars:
             polys = tuple(typed(Affine, v).scalar for v in arguments)
             return self.expression(self.code(node), operation, polys, node)
-        if name in _ELEMENTWISE:
-            shape: tuple[Poly, ...] | None = ()
-            for value in arguments[:1] if name == "cast" else arguments:
-                shape = _broadcast(shape, _shape(value))
-            return Opaque(f"`{self.code(node)}`", shape)
-        return Opaque(f"`{self.code(node)}`")
+        return Opaque(f"`{self.code(node)}`", self.shape_of_call(node, name, arguments))
+
+    def shape_of_call(
+        self, node: cst.Call, name: str, arguments: Sequence[Value]
+    ) -> tuple[Poly, ...] | None:
+        """The shape of a call's result, where it follows from those of its arguments."""
+        if name == "float":
+            return ()
+        if name in _REDUCTIONS and arguments:
+            axis = node.args[1].value if len(node.args) > 1 else None
+            shape = _shape(arguments[0])
+            if shape is None or not isinstance(axis, cst.Integer):
+                return None if shape is None or len(shape) > 1 else ()
+            return tuple(n for i, n in enumerate(shape) if i != int(axis.value) % len(shape))
+        if name == "where" and len(arguments) == 3:
+            shape = _broadcast(_shape(arguments[1]), _shape(arguments[2]))
+            return shape if shape and ONE not in shape else None  # the condition may widen it
+        if name not in _ELEMENTWISE:
+            return None
+        shape = ()
+        for value in arguments[:1] if name == "cast" else arguments:
+            shape = _broadcast(shape, _shape(value))
+        return shape
 
     def method(self, node: cst.Call, name: str, value: Value, arguments: Sequence[Value]) -> Value:
         """A call such as `desc.load([m, k])` or `x.trans()`."""
@@ -1033,9 +1052,10 @@ class _Interpreter:
 # --- the algebra of values
 
 _ELEMENTWISE = {
-    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "erf", "abs", "where", "sigmoid", "maximum",
-    "minimum", "fma", "cos", "sin", "floor", "ceil", "div_rn", "sqrt_rn", "cast",
+    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "erf", "abs", "sigmoid", "maximum", "minimum",
+    "fma", "cos", "sin", "floor", "ceil", "div_rn", "sqrt_rn", "cast",
 }  # fmt: skip
+_REDUCTIONS = {"max", "min", "sum", "argmax", "argmin"}
 
 
 def _shape(value: Value | None) -> tuple[Poly, ...] | None:

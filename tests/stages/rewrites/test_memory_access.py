@@ -1,0 +1,90 @@
+"""Masks, wraps and 64-bit offsets: dropped under guards, equal results there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from xesmith.stages.rewrites import Refusal, Rewrite, memory_access
+from xesmith.stages.rewrites.result import guards_hold
+
+
+def rewritten(source: str, facts: Any) -> Rewrite:
+    result = memory_access(source, facts)
+    assert isinstance(result, Rewrite), result
+    return result
+
+
+@pytest.mark.intel
+@pytest.mark.parametrize(
+    "case",
+    [
+        lambda k: k.gemm(96, 64, 96),
+        lambda k: k.gemm_masked(64, 96, 64),
+        lambda k: k.batched(2, 64, 64, 96),
+        lambda k: k.gemm_bias_gelu(64, 96, 64),
+        lambda k: k.attention(1, 2, 96, 32),
+        lambda k: k.softmax(4, 256),
+    ],
+    ids=["tutorial", "masked", "batched", "bias", "attention", "softmax"],
+)
+def test_same_results(kernels: Any, interpreter: Any, case: Any) -> None:
+    launch = case(kernels)
+    original = kernels.source(launch.kernel)
+    result = rewritten(original, kernels.facts(launch))
+    assert guards_hold(result.guard, launch)
+    assert result.kernel_source != original
+    assert interpreter.differences(launch, original, result.kernel_source) == [0.0]
+
+
+def test_masks_go_with_their_arithmetic(kernels: Any) -> None:
+    result = rewritten(kernels.source("gemm"), kernels.facts(kernels.gemm(96, 64, 96)))
+    text = result.kernel_source
+    assert "mask" not in text
+    assert "% M" not in text
+    assert set(result.guard) == {"K % BLOCK_K == 0", "M % BLOCK_M == 0", "N % BLOCK_N == 0"}
+
+
+def test_a_tail_in_any_launch_keeps_the_mask(kernels: Any) -> None:
+    """K = 104 is not divided by 32: the loads keep their masks, the store loses its own."""
+    launch = kernels.gemm_masked(64, 64, 104)
+    result = rewritten(kernels.source("gemm_masked"), kernels.facts(launch))
+    assert result.guard == ("M % BM == 0", "N % BN == 0")
+    assert result.kernel_source.count("mask=") == 2
+    assert sum("the mask of the load stays" in note for note in result.notes) == 2
+
+
+def test_programs_past_the_end_keep_the_mask(kernels: Any) -> None:
+    """A grid with one row of tiles too many: M % BM == 0 alone would not make the mask needless."""
+    launch = kernels.gemm_masked(64, 64, 64)
+    launch = replace(launch, grid=(3, 2, 1))
+    result = memory_access(kernels.source("gemm_masked"), kernels.facts(launch))
+    text = result.kernel_source if isinstance(result, Rewrite) else ""
+    assert "mask=(rm[:, None] < M) & (rk[None, :] + k < K)" in text
+    assert "b = tl.load(B)" in text  # B's columns and rows stay inside
+
+
+def test_offsets_become_32_bits_below_2_31_elements(kernels: Any) -> None:
+    launch = kernels.batched(2, 64, 64, 96)
+    result = rewritten(kernels.source("batched"), kernels.facts(launch))
+    assert "int64" not in result.kernel_source
+    assert guards_hold(result.guard, launch)
+    large = kernels.tensor(40000, 256, 256)  # 2.6e9 elements
+    assert not guards_hold(result.guard, replace(launch, values={**launch.values, "a_ptr": large}))
+
+
+def test_offsets_stay_wide_for_a_large_tensor(kernels: Any) -> None:
+    launch = kernels.batched(2, 64, 64, 96)
+    values = {**launch.values, "a_ptr": kernels.tensor(2, 40000, 40000)}
+    facts = kernels.facts(replace(launch, values=values))
+    result = rewritten(kernels.source("batched"), facts)
+    assert "pid_b.to(tl.int64)" in result.kernel_source
+    assert any("past 2^31 elements" in note for note in result.notes)
+
+
+def test_padding_rows_of_softmax_keep_the_mask(kernels: Any) -> None:
+    result = memory_access(kernels.source("softmax"), kernels.facts(kernels.softmax(8, 1000)))
+    assert isinstance(result, Refusal)
+    assert "`n_cols` is not shown to bound each tile of `BLOCK`" in result.reason
