@@ -1,4 +1,4 @@
-"""A Lowerer without a cache, and programs made of the files in kernels/."""
+"""Programs made of the files in kernels/, lowered to SPIR-V without a cache."""
 
 from __future__ import annotations
 
@@ -10,40 +10,37 @@ import pytest
 from xesmith.device import Device
 from xesmith.ghost.launch import Program
 from xesmith.lowering import Lowerer
+from xesmith.lowering.record import GhostRun
 from xesmith.toolchain import Toolchain
 
 KERNELS = Path(__file__).parent / "kernels"
 
-MakeProgram = Callable[..., Program]
-
 
 @pytest.fixture(scope="session")
-def uncached(toolchain: Toolchain, device: Device) -> Iterator[Lowerer]:
+def ghost_lowerer(toolchain: Toolchain, device: Device) -> Iterator[Lowerer]:
     """A Lowerer for Arc Pro B70 that compiles every time."""
-    with Lowerer(toolchain, device, parallel=2, cache=False) as shared:
+    with Lowerer(toolchain, device, parallel=1, cache=False) as shared:
         yield shared
 
 
 @pytest.fixture(scope="session")
-def program() -> MakeProgram:
-    """program("gemm.py", GRF="256"): the file with the words replaced."""
+def run_file(ghost_lowerer: Lowerer) -> Callable[..., GhostRun]:
+    """run_file("name.py", "model" | "script", native=False): the ghost run of a kernel file."""
 
-    def make(name: str, *, entry: str = "model", **words: str) -> Program:
+    def run(name: str, entry: str = "script", *, native: bool = False) -> GhostRun:
         path = KERNELS / name
-        source = path.read_text()
-        for word, text in words.items():
-            assert word in source
-            source = source.replace(word, text)
-        return Program(source=source, path=str(path), entry=entry)
+        program = Program(source=path.read_text(), path=str(path), entry=entry)
+        return ghost_lowerer.run(program, native=native)
 
-    return make
+    return run
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[..., Program]:
-    """script(text): a program of that text, with no file behind it."""
+@pytest.fixture(scope="session")
+def run_text(ghost_lowerer: Lowerer) -> Callable[..., GhostRun]:
+    """run_text(source): the ghost run of a script with no file behind it."""
 
-    def make(text: str, *, entry: str = "script") -> Program:
-        return Program(source=text, path=str(tmp_path / "script.py"), entry=entry)
+    def run(text: str) -> GhostRun:
+        program = Program(source=text, path="/nowhere/script.py", entry="script")
+        return ghost_lowerer.run(program, native=False)
 
-    return make
+    return run

@@ -216,6 +216,7 @@ class Recorder:
         """Records a launch that does not reach the compiler."""
         index, config = self._current_config()
         file, line = function_position(function)
+        failure = replace(failure, line=line)
         self._last_failed = True
         self._add(
             Launch(
@@ -235,7 +236,7 @@ class Recorder:
                 config=config,
             ),
             None,
-            replace(failure, line=line),
+            failure,
         )
         if not self._keep_going:
             raise self._raising(LaunchRefusedError(failure.message), failure)

@@ -60,6 +60,8 @@ class Launch:
 
 
 def _value(v: Any) -> Any:
+    if isinstance(v, list):  # a tuple of arguments
+        return [_value(item) for item in cast("list[Any]", v)]
     if not isinstance(v, dict) or "pointer_alignment_bytes" not in v:
         return cast("Any", v)
     fields = cast("dict[str, Any]", v)

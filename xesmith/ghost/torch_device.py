@@ -12,6 +12,7 @@ Runs in worker processes: standard library and torch only.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -180,7 +181,9 @@ class _Uncomputed(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
+        if "device" in kwargs:  # from torch.set_default_device, which acts below our other mode
+            kwargs["device"] = _on_cpu(kwargs["device"])
         schema = func._schema
         returns = schema.returns
         if not returns or any(str(r.type) not in ("Tensor", "Tensor[]") for r in returns):
@@ -250,9 +253,24 @@ def _on_nothing(func: Any, args: Any, kwargs: Any) -> Any:
             dtype = given["self"].dtype
         layout = given.get("memory_format") or torch.contiguous_format
         return torch.empty(given["size"], dtype=dtype, device="meta", memory_format=layout)
+    if schema.name in _PRODUCTS:
+        left, right = args[_PRODUCTS[schema.name] :][:2]
+        shape = (*left.shape[:-1], right.shape[-1])
+        return torch.empty(shape, dtype=left.dtype, device="meta")
+    if schema.name == "aten::cat" and all(t.dim() == args[0][0].dim() for t in args[0]):
+        parts = args[0]
+        dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % parts[0].dim()
+        extent = sum(t.shape[dim] for t in parts)
+        shape = (*parts[0].shape[:dim], extent, *parts[0].shape[dim + 1 :])
+        common = functools.reduce(torch.promote_types, (t.dtype for t in parts))
+        return torch.empty(shape, dtype=common, device="meta")
     if torch.Tag.pointwise in func.tags and len(schema.returns) == 1:
         return _pointwise(func, args, kwargs)
     return _on_meta(func, args, kwargs)
+
+
+#: matrix products -> the position of their left factor
+_PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
 
 
 #: operations whose result has the shape of their argument `size`
