@@ -152,6 +152,22 @@ def test_of_two_loads_on_a_line_the_one_that_was_meant_has_the_block(
     assert not find("block-io-intent-without-outcome", evidence)
 
 
+def test_an_argument_tells_more_than_a_wrong_line(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    # The message for `b` carries the line of its neighbour.
+    accesses = (
+        m.access(block_io="row_major", argument="a"),
+        m.access(block_io="row_major", argument="b", site=m.site(11)),
+    )
+    sends = (m.send_2d(argument=None), m.send_2d(argument="b", site=m.site(9)))
+    evidence = m.make(ttgir=m.ttgir(accesses=accesses), native=m.native(sends_2d=sends))
+    assert not find("block-io-intent-without-outcome", evidence)
+    # A second load of `b` elsewhere: the argument alone no longer tells which.
+    twice = (*accesses, m.access(argument="b", site=m.site(30), block_io="row_major"))
+    evidence = m.make(ttgir=m.ttgir(accesses=twice), native=m.native(sends_2d=sends))
+    assert [f.line for f in find("block-io-intent-without-outcome", evidence)] == [11, 30]
+
+
 def test_rows_and_unreached_accesses_are_no_tiles(evidence_maker: ModuleType) -> None:
     m = evidence_maker
     accesses = (

@@ -33,17 +33,30 @@ def _tile_accesses(evidence: Evidence, op: str) -> Iterator[Access]:
 def _has_2d(evidence: Evidence, access: Access) -> bool:
     """Whether native code has a 2D message for the access.
 
-    Native code tells lines only. Of several accesses on a line the messages are taken to
-    belong to those that the IR meant as blocks. An access without a line can't be told from
-    others: it counts as one as soon as there is any.
+    A message tells its line, and its argument where its payload shows it. IGC may give the line
+    of a neighbour, so an argument that only this access has decides by itself. Of several
+    accesses on a line the messages are taken to belong to those that the IR meant as blocks. An
+    access without a line can't be told from others: it counts as one as soon as there is any.
     """
     native = evidence.native
     assert native is not None
     line = access.site.line
-    lines = {send.site.line for send in native.sends_2d if send.op == access.op}
+    sends = [send for send in native.sends_2d if send.op == access.op]
+    lines = {send.site.line for send in sends}
     if line is None or None in lines:
-        return bool(lines)
-    return line in lines and access in _meant(_at_line(evidence, access.op, line))
+        return bool(sends)
+    if line in lines:
+        return access in _meant(_at_line(evidence, access.op, line))
+    named = any(send.argument == access.argument for send in sends if send.argument)
+    return named and _is_only_one(evidence, access)
+
+
+def _is_only_one(evidence: Evidence, access: Access) -> bool:
+    """Whether all such accesses of the argument stand on one line."""
+    ir = evidence.ttgir or evidence.ttir
+    accesses = ir.accesses if ir is not None else ()
+    lines = {a.site.line for a in accesses if a.op == access.op and a.argument == access.argument}
+    return len(lines) == 1
 
 
 def _at_line(evidence: Evidence, op: str, line: int | None) -> list[Access]:
@@ -265,18 +278,23 @@ class _Surface:
         return found
 
 
+def _of_argument(accesses: list[Access], argument: str | None) -> list[Access]:
+    """Those of the message's argument, where it is known and any of them has it."""
+    return [a for a in accesses if a.argument == argument] or accesses
+
+
 def _surfaces(evidence: Evidence) -> Iterator[tuple[list[Send2D], _Surface]]:
     """Native 2D operations by line and kind, each with its surface; prefetches touch what
     their load touches and fault nowhere, so they are left out."""
     native = evidence.native
     if native is None:
         return
-    groups: dict[tuple[str, int | None], list[Send2D]] = {}
+    groups: dict[tuple[str, int | None, str | None], list[Send2D]] = {}
     for send in native.sends_2d:
         if send.op != "prefetch":
-            groups.setdefault((send.op, send.site.line), []).append(send)
-    for (op, line), sends in groups.items():
-        accesses = _at_line(evidence, op, line)
+            groups.setdefault((send.op, send.site.line, send.argument), []).append(send)
+    for (op, line, _), sends in groups.items():
+        accesses = _of_argument(_at_line(evidence, op, line), sends[0].argument)
         candidates = _meant([access for access in accesses if access.reached])
         if accesses and not candidates:
             continue  # behind a condition that this launch never meets
