@@ -69,7 +69,7 @@ def test_a_row_is_no_tile_to_choose(kernels: Any) -> None:
         ),
         (
             lambda k, n: k.attention(n, 3, 96, 32),
-            ("cdiv(N_CTX, BLOCK_M)", "Q.shape[0] * Q.shape[1]"),
+            ("cdiv(N_CTX, BLOCK_M)", "Q.shape[0] * H"),
         ),
         (lambda k, n: k.softmax(5 + n, 100), ("y_ptr.shape[0]",)),
     ],

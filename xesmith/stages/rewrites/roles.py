@@ -181,7 +181,7 @@ def infer_grid(source: str, launches: Sequence[Launch]) -> tuple[str, ...] | Ref
         here = [t for t in tiles if t.placed_by == "grid" and axis in t.program_axes]
         if any(t.program_axes != frozenset({axis}) for t in here):
             return Refusal(f"the tiles of axis {axis} of the grid are placed by other axes too")
-        found = _first_fit(_axis_candidates(here, tiles, analysis, facts), facts, sizes)
+        found = _first_fit(_axis_candidates(axis, here, tiles, analysis, facts), facts, sizes)
         if found is None:
             seen = ", ".join(str(size) for size in sizes[:4])
             return Refusal(
@@ -201,12 +201,13 @@ def _counts(tiles: list[TileAxis]) -> str | None:
 
 
 def _axis_candidates(
-    here: list[TileAxis], tiles: list[TileAxis], analysis: Analysis, facts: KernelFacts
+    axis: int, here: list[TileAxis], tiles: list[TileAxis], analysis: Analysis, facts: KernelFacts
 ) -> Iterator[str]:
     """Expressions for one axis, the likeliest first. Where the axis places tiles, their counts
     are factors: a tile may change, and the grid with it."""
-    extents = _extents(analysis, facts)
-    plain = [*_integer_parameters(analysis, facts), *(text for texts in extents for text in texts)]
+    integers, extents = _integer_parameters(analysis, facts), _extents(analysis, facts)
+    sizes = [name for name in integers if "stride" not in name.lower()]
+    plain = [*sizes, *(text for texts in extents for text in texts)]
     counts = _counts(here)
     if counts is None:
         return
@@ -216,9 +217,12 @@ def _axis_candidates(
             yield f"{counts} * {factor}"
         return
     yield "1"
-    yield from plain
+    for divisor in _divisors(axis, analysis):  # as HEADS in z = zh // HEADS
+        yield from (f"{text} * {divisor}" for text in plain if text != divisor)
+    yield from sizes
     for texts in extents:
-        yield from (" * ".join(texts[:count]) for count in (2, 3) if count < len(texts))
+        yield from (" * ".join(texts[:count]) for count in (1, 2, 3) if count < len(texts))
+    yield from plain
     for one, two in product(plain, plain):
         if one != two:
             yield f"{one} * {two}"
@@ -230,6 +234,18 @@ def _axis_candidates(
     ]
     for one, block in product(plain, blocks):
         yield f"cdiv({one}, {block})"
+    yield from integers
+
+
+def _divisors(axis: int, analysis: Analysis) -> list[str]:
+    """Parameters that the axis's program id is divided by."""
+    found: list[str] = []
+    for atom in analysis.quotients:
+        if atom.operation == "//" and atom.arguments[0].program_axes == frozenset({axis}):
+            divisor = atom.arguments[1].single
+            if divisor is not None and divisor.kind == "parameter":
+                found.append(divisor.text)
+    return list(dict.fromkeys(found))
 
 
 def _first_fit(candidates: Iterator[str], facts: KernelFacts, sizes: list[int]) -> str | None:

@@ -258,7 +258,7 @@ class Analysis:
     touches: tuple[Touch, ...]
     loops: tuple[Loop, ...]
     states: dict[cst.CSTNode, State]  # before each statement
-    quotients: tuple[Atom, ...]  # every quotient rounded up
+    quotients: tuple[Atom, ...]  # every quotient, rounded down or up
     program_ids: tuple[Atom, ...]  # one per call of tl.program_id
     numbers: Numbers
     lines: dict[cst.CSTNode, int]
@@ -796,7 +796,7 @@ class _Interpreter:
         if not isinstance(node, cst.Call):
             text = f"({text})"
         atom = Atom(text, needs, kind="expression", operation=operation, arguments=arguments)
-        if atom.cdiv is not None:
+        if operation in ("//", "cdiv"):
             self.quotients.append(atom)
         self.numbers.define(atom, self.numbers.apply(operation, arguments))
         return Affine(Poly.atom(atom))
