@@ -261,6 +261,16 @@ def test_a_surface_that_is_not_known_is_said_to_be_unchecked(evidence_maker: Mod
     assert not find("2d-op-illegal", unknown)
 
 
+def test_a_message_with_a_foreign_line_is_held_against_every_surface(
+    evidence_maker: ModuleType,
+) -> None:
+    m = evidence_maker
+    odd = _store_at(m, shape_values=(4096, 4095), stride_values=(4095, 1))
+    sends = (m.send_2d(op="store", site=m.site(163), loop=None, argument=None),)
+    finding = one("2d-op-illegal", odd.model_copy(update={"native": m.native(sends_2d=sends)}))
+    assert finding.line == 14  # the store's, not the line of the inlined function
+
+
 def test_a_tensor_of_pointers_is_held_against_the_tensor(evidence_maker: ModuleType) -> None:
     m = evidence_maker
     odd = m.tensor(4096, 4095)

@@ -177,7 +177,7 @@ def two_d_op_illegal(evidence: Evidence, device: Device) -> Iterator[Finding]:
             "2d-op-illegal",
             evidence,
             "native",
-            send.site.line,
+            surface.line,
             f"2D block {send.op} of '{surface.argument}': {'; '.join(faults)}",
             reason="the compiler trusts what it can't know: the code is wrong on the device "
             "though it is right in the interpreter",
@@ -203,7 +203,7 @@ def two_d_op_unchecked(evidence: Evidence, device: Device) -> Iterator[Finding]:
             "2d-op-unchecked",
             evidence,
             "native",
-            send.site.line,
+            surface.line,
             f"2D block {send.op}{name}: {', '.join(unknown)} not known from the launch",
             reason="the base is the argument plus an offset" if surface.base_moved else None,
             remedy="state shape and strides of the block pointer as arguments or constants",
@@ -215,6 +215,7 @@ class _Surface:
     """Pitch, width and base of what a native 2D operation touches; None: not known."""
 
     def __init__(self, evidence: Evidence, access: Access | None, send: Send2D) -> None:
+        self.line = access.site.line if access is not None else send.site.line
         self.argument = (access.argument if access else None) or send.argument
         self.pitch_bytes: int | None = None
         self.width_bytes: int | None = None
@@ -284,8 +285,11 @@ def _of_argument(accesses: list[Access], argument: str | None) -> list[Access]:
 
 
 def _surfaces(evidence: Evidence) -> Iterator[tuple[list[Send2D], _Surface]]:
-    """Native 2D operations by line and kind, each with its surface; prefetches touch what
-    their load touches and fault nowhere, so they are left out."""
+    """Native 2D operations, each with a surface that it touches.
+
+    A message whose line is no access's is held against every surface of its kind that it may
+    touch. Prefetches touch what their load touches and fault nowhere, so they are left out.
+    """
     native = evidence.native
     if native is None:
         return
@@ -293,24 +297,28 @@ def _surfaces(evidence: Evidence) -> Iterator[tuple[list[Send2D], _Surface]]:
     for send in native.sends_2d:
         if send.op != "prefetch":
             groups.setdefault((send.op, send.site.line, send.argument), []).append(send)
-    for (op, line, _), sends in groups.items():
-        accesses = _of_argument(_at_line(evidence, op, line), sends[0].argument)
-        candidates = _meant([access for access in accesses if access.reached])
+    ir = evidence.ttgir or evidence.ttir
+    everywhere = ir.accesses if ir is not None else ()
+    seen: set[tuple[Any, ...]] = set()
+    for (op, line, argument), sends in groups.items():
+        accesses = _at_line(evidence, op, line) or [a for a in everywhere if a.op == op]
+        candidates = _meant([a for a in _of_argument(accesses, argument) if a.reached])
         if accesses and not candidates:
             continue  # behind a condition that this launch never meets
         if not candidates:
             yield sends, _Surface(evidence, None, sends[0])
-        surfaces: set[tuple[Any, ...]] = set()
         for access in candidates:
             surface = _Surface(evidence, access, sends[0])
             key = (
+                op,
+                surface.line,
                 surface.argument,
                 surface.pitch_bytes,
                 surface.width_bytes,
                 surface.base_alignment_bytes,
             )
-            if key not in surfaces:
-                surfaces.add(key)
+            if key not in seen:
+                seen.add(key)
                 yield sends, surface
 
 
