@@ -22,6 +22,7 @@ from xesmith.evidence.record import (
     NativeLoop,
     Occupancy,
     Prediction,
+    Ptx,
     Send2D,
     Site,
     Spirv,
@@ -194,6 +195,27 @@ def spirv(**changes: Any) -> Spirv:
         "math": {},
     }
     return Spirv(**{**values, **changes})
+
+
+def ptx(**changes: Any) -> Ptx:
+    values: dict[str, Any] = {
+        "version": "8.7",
+        "target": "sm_90a",
+        "instructions": 400,
+        "loads": {16: 8},
+        "stores": {16: 4},
+        "bytes_per_load": 16.0,
+        "async_copies": 8,
+        "bulk_copies": 0,
+        "matrix_instructions": 4,
+        "shared_messages": 20,
+        "barriers": 2,
+        "atomics": 0,
+        "f64_instructions": 0,
+        "int64_instructions": 10,
+        "math": {},
+    }
+    return Ptx(**{**values, **changes})
 
 
 def native_loop(**changes: Any) -> NativeLoop:

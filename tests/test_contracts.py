@@ -173,7 +173,7 @@ def test_functions_and_arithmetic(evidence_maker: ModuleType) -> None:
 
 def test_every_name_can_be_read(evidence_maker: ModuleType) -> None:
     m = evidence_maker
-    values = ProgramEvidence.of([m.make(derived=m.derived())]).values
+    values = ProgramEvidence.of([m.make(derived=m.derived(), ptx=m.ptx())]).values
     unread = {name for name, value in values.items() if value is None}
     assert unread == {"ttgir.min_bytes_per_load"}  # the maker gives no access width
     assert set(values) == set(NAMES)

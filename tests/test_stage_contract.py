@@ -200,3 +200,20 @@ def test_a_softmax_that_gains_no_2d_load_is_refused(evidence_maker: ModuleType) 
 def test_autotuning_must_add_configurations(evidence_maker: ModuleType) -> None:
     m = evidence_maker
     assert _outcomes("autotuning", m.make(), m.make())[0] == "broken"
+
+
+def test_promises_for_cuda_are_read_from_ptx(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+
+    def program(**ptx: object) -> ProgramEvidence:
+        return ProgramEvidence.of([m.make(native=None, spirv=None, ptx=m.ptx(**ptx))])
+
+    promises = load_stages()["block_pointers"].promises.on("cuda")
+
+    def statuses(after: ProgramEvidence) -> list[str]:
+        return [outcome.status for outcome in check_all(promises, program(), after)]
+
+    assert statuses(program()) == ["holds", "holds"]
+    assert statuses(program(bytes_per_load=4.0)) == ["broken", "holds"]
+    # All loads became bulk copies: there is no mean any more.
+    assert statuses(program(bytes_per_load=None, bulk_copies=2)) == ["holds", "holds"]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from xesmith.errors import UsageError, nearest
 from xesmith.evidence.record import Access, Evidence, Native, NativeLoop
 
-Level = Literal["program", "ttir", "ttgir", "spirv", "native", "derived"]
+Level = Literal["program", "ttir", "ttgir", "spirv", "ptx", "native", "derived"]
 Aggregate = Literal["sum", "max", "min", "share"]
 Number = int | float
 
@@ -335,6 +335,21 @@ def _table() -> dict[str, Name]:
         names[f"native.main.{field}"] = Name(
             "native", "sum", f"{field} per iteration of the main loops", _main(field)
         )
+    for field in (
+        "instructions",
+        "matrix_instructions",
+        "async_copies",
+        "bulk_copies",
+        "shared_messages",
+        "barriers",
+        "atomics",
+        "f64_instructions",
+        "int64_instructions",
+    ):
+        names[f"ptx.{field}"] = Name("ptx", "sum", f"{field} in the PTX, static", _of("ptx", field))
+    names["ptx.bytes_per_load"] = Name(
+        "ptx", "min", "mean bytes per thread of a global load", _of("ptx", "bytes_per_load")
+    )
     return dict(sorted(names.items()))
 
 

@@ -480,6 +480,17 @@ def test_the_same_finding_of_several_launches_stands_once(evidence_maker: Module
     assert [item.launch_index for item in found] == [0]
 
 
+def test_evidence_of_a_cuda_device_is_judged_by_what_was_read(
+    evidence_maker: ModuleType,
+) -> None:
+    m = evidence_maker
+    ttgir = m.ttgir(dialect="none", dpas=(), dots=(m.dot(on_dpas=None),), threads_per_warp=32)
+    evidence = m.make(device="h200", ttgir=ttgir, spirv=None, native=None, ptx=m.ptx())
+    assert judge(evidence, load_device("h200")) == ()
+    heavy = m.make(device="h200", ttgir=m.ttgir(shared_bytes=300000), spirv=None, native=None)
+    assert one("slm-over-limit", heavy, "h200").numbers["limit_bytes"] == 232448
+
+
 def test_suppressed_kinds_and_the_order(evidence_maker: ModuleType) -> None:
     m = evidence_maker
     bad = {
