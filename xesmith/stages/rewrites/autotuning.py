@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst import matchers as m
 
+from xesmith.stages.rewrites.analysis import Analysis
 from xesmith.stages.rewrites.edits import Edits
 from xesmith.stages.rewrites.gpu_specific import Configuration
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite, guard_holds
 from xesmith.stages.rewrites.roles import roles_of
-from xesmith.stages.rewrites.symbolic import Analysis, analyse
+from xesmith.stages.rewrites.symbolic import analyse
 
 
 def autotuning(

@@ -16,6 +16,7 @@ import libcst as cst
 import numpy as np
 from libcst import matchers as m
 
+from xesmith.stages.rewrites.analysis import Access, Analysis, Loop
 from xesmith.stages.rewrites.edits import (
     Edits,
     call_text,
@@ -33,18 +34,8 @@ from xesmith.stages.rewrites.result import (
     Rewrite,
     guard_holds,
 )
-from xesmith.stages.rewrites.symbolic import (
-    Access,
-    Affine,
-    Analysis,
-    Condition,
-    Loop,
-    Mask,
-    Opaque,
-    State,
-    Term,
-    analyse,
-)
+from xesmith.stages.rewrites.symbolic import analyse
+from xesmith.stages.rewrites.values import Affine, Condition, Mask, Opaque, State, Term
 
 #: 2D block messages: the pitch is a multiple of 16 B, the surface at least 64 B wide and its
 #: base aligned to 64 B

@@ -18,6 +18,7 @@ from libcst import matchers as m
 
 from xesmith.device import Device
 from xesmith.ghost.launch import Launch
+from xesmith.stages.rewrites.analysis import Analysis
 from xesmith.stages.rewrites.edits import Edits, drop_dead_assignments, names_in, unique_name
 from xesmith.stages.rewrites.poly import Poly
 from xesmith.stages.rewrites.proofs import tile_uses
@@ -30,7 +31,8 @@ from xesmith.stages.rewrites.result import (
     guards_hold,
 )
 from xesmith.stages.rewrites.roles import Roles, infer_grid, roles_of
-from xesmith.stages.rewrites.symbolic import Affine, Analysis, analyse
+from xesmith.stages.rewrites.symbolic import analyse
+from xesmith.stages.rewrites.values import Affine
 
 __all__ = ["Configuration", "SearchSpace", "infer_grid", "insert_group", "search_space"]
 

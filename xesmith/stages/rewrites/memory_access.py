@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from xesmith.ghost.launch import TensorArg
+from xesmith.stages.rewrites.analysis import Access, Analysis
 from xesmith.stages.rewrites.edits import Edits, drop_dead_assignments
 from xesmith.stages.rewrites.proofs import Proofs
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite, guard_holds
-from xesmith.stages.rewrites.symbolic import Access, Affine, Analysis, Mask, analyse
+from xesmith.stages.rewrites.symbolic import analyse
+from xesmith.stages.rewrites.values import Affine, Mask
 
 #: offsets below this fit in 32 bits
 MAX_OFFSET = 1 << 31
@@ -119,10 +120,6 @@ def last_offset_guard(tensor: str, rank: int) -> str:
     """That the offset of the tensor's last element, in elements, fits in 32 bits."""
     terms = [f"({tensor}.shape[{i}] - 1) * {tensor}.stride[{i}]" for i in range(rank)]
     return f"{tensor}.ndim == {rank} and {' + '.join(terms) or '0'} < {MAX_OFFSET}"
-
-
-def last_offset(tensor: TensorArg) -> int:
-    return sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
 
 
 def _without(*names: str) -> Callable[[cst.CSTNode], cst.CSTNode]:

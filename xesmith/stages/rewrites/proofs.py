@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xesmith.stages.rewrites.analysis import Analysis, Loop
 from xesmith.stages.rewrites.poly import ZERO, Atom, Poly
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, guard_holds
-from xesmith.stages.rewrites.symbolic import Affine, Analysis, Loop, Mask, analyse
+from xesmith.stages.rewrites.symbolic import analyse
+from xesmith.stages.rewrites.values import Affine, Mask
 
 
 @dataclass(frozen=True)

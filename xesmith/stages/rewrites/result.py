@@ -11,7 +11,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from typing import cast as typed
 
@@ -86,9 +86,6 @@ class Rewrite:
     dropped_metas: tuple[str, ...] = ()
     descriptor_source: str | None = None
     grid: tuple[str, ...] | None = None
-
-    def with_notes(self, *notes: str) -> Rewrite:
-        return replace(self, notes=self.notes + notes)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from itertools import product
 from typing import Literal
 
 from xesmith.ghost.launch import Launch
+from xesmith.stages.rewrites.analysis import Analysis
 from xesmith.stages.rewrites.poly import Poly
 from xesmith.stages.rewrites.proofs import Proofs, tile_uses
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, evaluate
-from xesmith.stages.rewrites.symbolic import Analysis, analyse
+from xesmith.stages.rewrites.symbolic import analyse
 
 Kind = Literal["gemm", "attention", "other"]
 Placement = Literal["whole", "loop", "grid"]

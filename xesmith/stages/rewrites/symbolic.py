@@ -11,318 +11,48 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
 from typing import cast as typed
 
 import libcst as cst
-import numpy as np
 from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
-from numpy.typing import NDArray
 
-from xesmith.ghost.launch import Launch
+from xesmith.stages.rewrites.analysis import (
+    Access,
+    Analysis,
+    Block,
+    Dot,
+    Loop,
+    Touch,
+    WideCast,
+    Wrap,
+)
 from xesmith.stages.rewrites.poly import ONE, ZERO, Atom, Poly
+from xesmith.stages.rewrites.programs import IntArray, Numbers, integer_argument, program_ids
 from xesmith.stages.rewrites.result import KernelFacts, Refusal
-
-#: programs whose scalars are computed; larger grids are not checked numerically
-MAX_PROGRAMS = 1 << 20
-
-IntArray = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Index:
-    """`start + arange(0, length)`, taken modulo `modulus` where there is one."""
-
-    start: Poly
-    length: Poly
-    modulus: Poly | None = None
-
-
-@dataclass(frozen=True)
-class Term:
-    """`coefficient * index` along an axis."""
-
-    axis: int
-    coefficient: Poly
-    index: Index
-
-
-@dataclass(frozen=True)
-class Affine:
-    """base + scalar + sum of terms; a scalar has shape (). Shape entries of 1 broadcast."""
-
-    scalar: Poly = ZERO
-    shape: tuple[Poly, ...] = ()
-    terms: tuple[Term, ...] = ()
-    base: str | None = None
-
-    @property
-    def is_scalar(self) -> bool:
-        return not self.shape and self.base is None
-
-
-@dataclass(frozen=True)
-class Condition:
-    """`index < bound` along an axis (the index has no modulus)."""
-
-    axis: int
-    index: Index
-    bound: Poly
-
-
-@dataclass(frozen=True)
-class Mask:
-    """Conjunction of conditions; `opaque` is the text of one that was not understood."""
-
-    rank: int
-    conditions: tuple[Condition, ...]
-    opaque: str | None = None
-
-
-@dataclass(frozen=True)
-class Opaque:
-    """Not understood; `why` is said to the user when an access depends on it.
-
-    shape: of a tensor of data or the block of a pointer to one, where it is known.
-    extents, base: of the tensor that a block pointer or descriptor describes.
-    """
-
-    why: str
-    shape: tuple[Poly, ...] | None = None
-    extents: tuple[Poly, ...] | None = None
-    base: str | None = None
-
-
-@dataclass(frozen=True)
-class Tuple:
-    items: tuple[Value, ...]
-
-
-Value = Affine | Mask | Opaque | Tuple
-
-
-@dataclass
-class State:
-    """What each name means at one place, and which assignment gave it."""
-
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
-    versions: dict[str, int] = field(default_factory=dict[str, int])
-
-    def copy(self) -> State:
-        return State(dict(self.values), dict(self.versions))
-
-    def express(self, poly: Poly) -> Poly | None:
-        """`poly` in what can be written here, None where a variable has changed since.
-
-        A loop's counter is written through a variable that advances with it.
-        """
-        for atom in poly.atoms:
-            if atom.kind == "iteration":
-                written = self._without_counter(poly, atom)
-                return None if written is None else self.express(written)
-            if atom.operation == "load":  # memory may have changed since
-                return None
-            if any(self.versions.get(name, 0) != version for name, version in atom.needs):
-                return None
-        return poly
-
-    def _without_counter(self, poly: Poly, counter: Atom) -> Poly | None:
-        factor = poly.coefficient_of(counter)
-        if factor is None:
-            return None
-        for name, value in self.values.items():
-            if not isinstance(value, Affine) or not value.is_scalar:
-                continue
-            step = value.scalar.coefficient_of(counter)
-            if step is None or step == ZERO:
-                continue
-            rest = value.scalar - step * Poly.atom(counter)
-            times = factor.divided_by(step)
-            if times is None or counter in rest.atoms:
-                continue
-            variable = Atom(name, needs=((name, self.versions.get(name, 0)),), kind="variable")
-            others = poly - factor * Poly.atom(counter)
-            return others + times * (Poly.atom(variable) - rest)
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A loop with its counter (0, 1, 2, ...) as an atom.
-
-    variable: what a `for` counts, or what a `while` compares and advances.
-    trips: (numerator, denominator) of the trip count rounded up, where it is known.
-    """
-
-    node: cst.For | cst.While
-    counter: Atom
-    before: State
-    variable: str | None
-    trips: tuple[Poly, Poly] | None
-    line: int
-    start: Poly | None = None
-    step: Poly | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """One `tl.load` or `tl.store`.
-
-    statement: the innermost statement (line or compound) that holds it; `state` is before it.
-    """
-
-    node: cst.Call
-    op: str  # "load" | "store"
-    pointer: Value
-    mask: Value | None
-    other: cst.BaseExpression | None
-    stored: cst.BaseExpression | None
-    stored_shape: tuple[Poly, ...] | None
-    keywords: dict[str, cst.BaseExpression]
-    loops: tuple[Loop, ...]
-    statement: cst.BaseStatement
-    state: State
-    line: int
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One `tl.make_block_ptr` or `tl.make_tensor_descriptor`; offsets are None where unknown."""
-
-    shape: tuple[Poly, ...] | None
-    offsets: tuple[Poly, ...] | None
-    block_shape: tuple[Poly, ...]
-    base: str | None
-    line: int
-
-
-@dataclass(frozen=True)
-class Touch:
-    """A pointer argument that the kernel loads from, stores to or updates atomically.
-
-    base: None where the address is not understood.
-    """
-
-    op: Literal["load", "store", "atomic"]
-    base: str | None
-
-
-@dataclass(frozen=True, eq=False)
-class WideCast:
-    """A cast of index arithmetic to 64 bits."""
-
-    node: cst.Call
-    inner: cst.BaseExpression
-    line: int
-
-
-@dataclass(frozen=True, eq=False)
-class Wrap:
-    """`index % modulus` of a vector of indices."""
-
-    node: cst.BinaryOperation
-    index: Index
-    modulus: Poly
-    loops: tuple[Loop, ...]
-    line: int
-
-
-@dataclass(frozen=True, eq=False)
-class Dot:
-    """One `tl.dot`, with the shapes of its operands where they are known."""
-
-    node: cst.Call
-    a_shape: tuple[Poly, ...] | None
-    b_shape: tuple[Poly, ...] | None
-    loops: tuple[Loop, ...]
-    line: int
-
-
-@dataclass(frozen=True, eq=False)
-class Analysis:
-    """All that was understood of a kernel."""
-
-    module: cst.Module
-    function: cst.FunctionDef
-    parameters: tuple[str, ...]
-    constexprs: tuple[str, ...]
-    pointers: frozenset[str]
-    accesses: tuple[Access, ...]
-    dots: tuple[Dot, ...]
-    blocks: tuple[Block, ...]
-    steps: tuple[tuple[Poly, ...], ...]  # of every tl.advance
-    wide_casts: tuple[WideCast, ...]
-    wraps: tuple[Wrap, ...]
-    touches: tuple[Touch, ...]
-    loops: tuple[Loop, ...]
-    states: dict[cst.CSTNode, State]  # before each statement
-    quotients: tuple[Atom, ...]  # every quotient, rounded down or up
-    program_ids: tuple[Atom, ...]  # one per call of tl.program_id
-    numbers: Numbers
-    lines: dict[cst.CSTNode, int]
-
-    def code(self, node: cst.CSTNode) -> str:
-        return self.module.code_for_node(node).strip()
-
-
-class Numbers:
-    """The scalars of all programs of each captured launch, where they can be computed."""
-
-    def __init__(self, launches: Sequence[Launch]) -> None:
-        self.launches = launches
-        self._known: dict[Atom, list[IntArray | int | None]] = {}
-
-    def define(self, atom: Atom, values: list[IntArray | int | None]) -> None:
-        self._known[replace(atom, wide=False)] = values
-
-    def of(self, poly: Poly) -> list[IntArray | int | None]:
-        """Its value per launch: a number, or an array over the programs; None: not known."""
-        return [self._evaluate(poly, index) for index in range(len(self.launches))]
-
-    def _evaluate(self, poly: Poly, launch: int) -> IntArray | int | None:
-        result: IntArray | int = 0
-        for monomial, coefficient in poly.terms:
-            product: IntArray | int = coefficient
-            for atom in monomial:
-                known = self._known.get(replace(atom, wide=False))
-                value = known[launch] if known else None
-                if value is None:
-                    return None
-                product = product * value
-            result = result + product
-        return result
-
-    def apply(self, operation: str, arguments: Sequence[Poly]) -> list[IntArray | int | None]:
-        columns = [self.of(argument) for argument in arguments]
-        result: list[IntArray | int | None] = []
-        for launch in range(len(self.launches)):
-            row = [column[launch] for column in columns]
-            result.append(_compute(operation, row))
-        return result
-
-
-def _compute(operation: str, row: Sequence[IntArray | int | None]) -> IntArray | int | None:
-    if any(value is None for value in row):
-        return None
-    known = typed("Sequence[IntArray | int]", row)
-    if operation in ("//", "%", "cdiv") and np.any(np.asarray(known[1]) == 0):
-        return None
-    match operation:
-        case "//":
-            value = np.floor_divide(known[0], known[1])
-        case "%":
-            value = np.mod(known[0], known[1])
-        case "cdiv":
-            value = -np.floor_divide(np.negative(known[0]), known[1])
-        case "min":
-            value = np.minimum.reduce(np.broadcast_arrays(*known))
-        case "max":
-            value = np.maximum.reduce(np.broadcast_arrays(*known))
-        case _:
-            return None
-    return np.asarray(value, dtype=np.int64)
+from xesmith.stages.rewrites.values import (
+    Affine,
+    Condition,
+    Index,
+    Mask,
+    Opaque,
+    State,
+    Term,
+    Tuple,
+    Value,
+    add,
+    add_scalar,
+    base_of,
+    broadcast,
+    index_vector,
+    is_scalar,
+    looks_rounded_up,
+    polys_of,
+    scale,
+    shape_of,
+    with_index,
+)
 
 
 def parse_kernel(source: str) -> tuple[cst.Module, cst.FunctionDef] | Refusal:
@@ -407,7 +137,7 @@ class _Interpreter:
                 self.state.values[name] = Affine(base=name)
             else:
                 self.state.values[name] = Affine(Poly.atom(atom))
-            self.numbers.define(atom, [_integer(x, name) for x in self.facts.launches])
+            self.numbers.define(atom, [integer_argument(x, name) for x in self.facts.launches])
         self.block(self.function.body)
         return Analysis(
             module=self.module,
@@ -547,10 +277,10 @@ class _Interpreter:
             first, second = one.values.get(name), two.values.get(name)
             if first == second and isinstance(first, Affine | Mask):
                 self.bind(name, first)
-            elif _scalar(first) and _scalar(second):
+            elif is_scalar(first) and is_scalar(second):
                 self.unknown_scalar(name)
             else:
-                shapes = [_shape(v) if isinstance(v, Opaque) else None for v in (first, second)]
+                shapes = [shape_of(v) if isinstance(v, Opaque) else None for v in (first, second)]
                 shape = shapes[0] if shapes[0] == shapes[1] else None
                 self.bind(name, Opaque(f"`{name}` depends on a branch", shape))
 
@@ -614,12 +344,12 @@ class _Interpreter:
             self.state.versions[name] = version
             step = steps.get(name)
             if step is not None and isinstance(before, Affine):
-                self.state.values[name] = _add_scalar(before, step * counter)
-            elif _scalar(before):
+                self.state.values[name] = add_scalar(before, step * counter)
+            elif is_scalar(before):
                 atom = Atom(name, needs=((name, version),), kind="variable")
                 self.state.values[name] = Affine(Poly.atom(atom))
             else:
-                shape = None if isinstance(before, Affine) else _shape(before)
+                shape = None if isinstance(before, Affine) else shape_of(before)
                 self.state.values[name] = Opaque(f"`{name}` is carried through the loop", shape)
         if variable is not None and start is not None:
             self.state.versions[variable] = next(self.fresh)
@@ -633,11 +363,11 @@ class _Interpreter:
         self.loops.pop()
         for name in sorted(assigned | ({variable} if variable else set[str]())):
             before = loop.before.values.get(name)
-            if (before is None or _scalar(before)) and _scalar(self.state.values.get(name)):
+            if (before is None or is_scalar(before)) and is_scalar(self.state.values.get(name)):
                 self.unknown_scalar(name)
                 continue
             last = self.state.values.get(name)
-            shape = _shape(last) if isinstance(last, Opaque) else None
+            shape = shape_of(last) if isinstance(last, Opaque) else None
             self.bind(name, Opaque(f"`{name}` after the loop at line {loop.line}", shape))
 
     def induction(
@@ -689,7 +419,7 @@ class _Interpreter:
         if not isinstance(node, cst.Call) or _callee(node) not in {"range", "static_range"}:
             return None
         values = [self.evaluate(a.value) for a in node.args if a.keyword is None]
-        if not 1 <= len(values) <= 3 or not all(_scalar(v) for v in values):
+        if not 1 <= len(values) <= 3 or not all(is_scalar(v) for v in values):
             return None
         polys = [typed(Affine, v).scalar for v in values]
         if len(polys) == 1:
@@ -716,9 +446,9 @@ class _Interpreter:
                 return self.binary(type(operator).__name__, first, second, node)
             case cst.UnaryOperation(operator=cst.Minus(), expression=expression):
                 value = self.evaluate(expression)
-                if _scalar(value):
+                if is_scalar(value):
                     return Affine(-typed(Affine, value).scalar)
-                return Opaque(f"`{self.code(node)}`", _shape(value))
+                return Opaque(f"`{self.code(node)}`", shape_of(value))
             case cst.Comparison(left=left, comparisons=comparisons):
                 values = [self.evaluate(left), *(self.evaluate(c.comparator) for c in comparisons)]
                 if len(values) == 2:
@@ -729,7 +459,7 @@ class _Interpreter:
             case cst.Call():
                 return self.call(node)
             case cst.Attribute(value=value, attr=cst.Name(value="T")):
-                shape = _shape(self.evaluate(value))
+                shape = shape_of(self.evaluate(value))
                 return Opaque("data", None if shape is None else tuple(reversed(shape)))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 return Tuple(tuple(self.evaluate(element.value) for element in elements))
@@ -746,27 +476,27 @@ class _Interpreter:
         if not isinstance(left, Affine) or not isinstance(right, Affine):
             blame = left if isinstance(left, Opaque) else right
             why = blame.why if isinstance(blame, Opaque) else f"`{self.code(node)}`"
-            return Opaque(why, _broadcast(_shape(left), _shape(right)))
+            return Opaque(why, broadcast(shape_of(left), shape_of(right)))
         match operator:
             case "Add":
-                return _add(left, right) or Opaque(f"`{self.code(node)}`")
+                return add(left, right) or Opaque(f"`{self.code(node)}`")
             case "Subtract":
                 if right.is_scalar:
-                    return _add_scalar(left, -right.scalar)
+                    return add_scalar(left, -right.scalar)
             case "Multiply":
                 if right.is_scalar and left.base is None:
-                    return _scale(left, right.scalar)
+                    return scale(left, right.scalar)
                 if left.is_scalar and right.base is None:
-                    return _scale(right, left.scalar)
+                    return scale(right, left.scalar)
             case "Modulo" if right.is_scalar and not left.is_scalar:
-                index = _index_vector(left)
+                index = index_vector(left)
                 if index is not None:
                     wrapped = replace(index, modulus=right.scalar)
                     if self.recording and isinstance(node, cst.BinaryOperation):
                         self.wraps.append(
                             Wrap(node, index, right.scalar, tuple(self.loops), self.lines[node])
                         )
-                    return replace(left, scalar=ZERO, terms=(_term(left, wrapped),))
+                    return replace(left, scalar=ZERO, terms=(with_index(left, wrapped),))
             case "FloorDivide" | "Modulo" if left.is_scalar and right.is_scalar:
                 return self.quotient(operator, left.scalar, right.scalar, node)
             case _:
@@ -782,7 +512,7 @@ class _Interpreter:
         # (X + B - 1) // B is a quotient rounded up
         if numerator is not None and left != numerator and right.constant != 1:
             candidate = left - right + ONE
-            if _looks_rounded_up(left, right):
+            if looks_rounded_up(left, right):
                 return self.expression(self.code(node), "cdiv", (candidate, right), node)
         return self.expression(self.code(node), symbol, (left, right), node)
 
@@ -813,7 +543,7 @@ class _Interpreter:
         if not isinstance(left, Affine) or not isinstance(right, Affine):
             return Opaque(f"`{text}`")
         rank = max(len(left.shape), len(right.shape))
-        index = _index_vector(left)
+        index = index_vector(left)
         if index is None or index.modulus is not None or not right.is_scalar:
             return Mask(rank, (), opaque=text)
         return Mask(rank, (Condition(left.terms[0].axis, index, right.scalar),))
@@ -840,7 +570,7 @@ class _Interpreter:
                     axes.append(False)
                 case _:
                     return Opaque(f"`{self.code(node)}`")
-        shape_before = _shape(value)
+        shape_before = shape_of(value)
         places = [position for position, new in enumerate(axes) if not new]
         if isinstance(value, Affine) and len(places) == len(value.shape):
             shape = [ONE] * len(axes)
@@ -869,14 +599,14 @@ class _Interpreter:
         if isinstance(node.func, cst.Attribute) and not _is_language(node):
             return self.method(node, name, self.evaluate(node.func.value), arguments)
         if name.startswith("atomic_") and arguments and self.recording:
-            self.touches.append(Touch("atomic", _base(arguments[0])))
+            self.touches.append(Touch("atomic", base_of(arguments[0])))
         if name == "advance" and arguments:
-            step = _polys(arguments[1]) if len(arguments) > 1 else None
+            step = polys_of(arguments[1]) if len(arguments) > 1 else None
             if step is not None and self.recording:
                 self.steps.append(step)
             return arguments[0]
         if name == "dot" and len(arguments) >= 2:
-            shapes = [_shape(value) for value in arguments[:2]]
+            shapes = [shape_of(value) for value in arguments[:2]]
             if self.recording:
                 self.dots.append(
                     Dot(node, shapes[0], shapes[1], tuple(self.loops), self.lines[node])
@@ -884,15 +614,15 @@ class _Interpreter:
             a, b = shapes
             return Opaque("a product", (a[0], b[1]) if a and b else None)
         if name in ("zeros", "full") and arguments:
-            return Opaque("data", _polys(arguments[0]))
+            return Opaque("data", polys_of(arguments[0]))
         if name in ("trans",) and len(arguments) == 1:
-            shape = _shape(arguments[0])
+            shape = shape_of(arguments[0])
             return Opaque("data", None if shape is None else tuple(reversed(shape)))
         if name == "program_id" and node.args:
             return self.program_id(node, arguments[0])
         if name in ("num_programs",) and node.args:
             return self.expression(self.code(node), "", (), node)
-        if name == "arange" and len(arguments) == 2 and all(_scalar(v) for v in arguments):
+        if name == "arange" and len(arguments) == 2 and all(is_scalar(v) for v in arguments):
             low, high = (typed(Affine, v).scalar for v in arguments)
             length = high - low
             return Affine(ZERO, (length,), (Term(0, ONE, Index(low, length)),))
@@ -901,7 +631,7 @@ class _Interpreter:
         if name == "cast" and len(node.args) >= 2:
             return self.cast(arguments[0], node.args[1].value, node)
         if name == "expand_dims" and len(arguments) == 2:
-            axis = typed(Affine, arguments[1]).scalar.constant if _scalar(arguments[1]) else None
+            axis = typed(Affine, arguments[1]).scalar.constant if is_scalar(arguments[1]) else None
             value = arguments[0]
             if axis in (0, 1) and isinstance(value, Affine) and len(value.shape) == 1:
                 place = 1 - axis
@@ -910,7 +640,7 @@ class _Interpreter:
                     value, shape=shape, terms=tuple(replace(t, axis=place) for t in value.terms)
                 )
         operation = _WRAPPED_FUNCTIONS.get(name) or (name if name in ("min", "max") else None)
-        scalars = bool(arguments) and all(_scalar(v) for v in arguments)
+        scalars = bool(arguments) and all(is_scalar(v) for v in arguments)
         if operation is not None and scalars:
             polys = tuple(typed(Affine, v).scalar for v in arguments)
             return self.expression(self.code(node), operation, polys, node)
@@ -924,29 +654,29 @@ class _Interpreter:
             return ()
         if name in _REDUCTIONS and arguments:
             axis = node.args[1].value if len(node.args) > 1 else None
-            shape = _shape(arguments[0])
+            shape = shape_of(arguments[0])
             if shape is None or not isinstance(axis, cst.Integer):
                 return None if shape is None or len(shape) > 1 else ()
             return tuple(n for i, n in enumerate(shape) if i != int(axis.value) % len(shape))
         if name == "where" and len(arguments) == 3:
-            shape = _broadcast(_shape(arguments[1]), _shape(arguments[2]))
+            shape = broadcast(shape_of(arguments[1]), shape_of(arguments[2]))
             return shape if shape and ONE not in shape else None  # the condition may widen it
         if name not in _ELEMENTWISE:
             return None
         shape = ()
         for value in arguments[:1] if name == "cast" else arguments:
-            shape = _broadcast(shape, _shape(value))
+            shape = broadcast(shape, shape_of(value))
         return shape
 
     def method(self, node: cst.Call, name: str, value: Value, arguments: Sequence[Value]) -> Value:
         """A call such as `desc.load([m, k])` or `x.trans()`."""
-        offsets = _polys(arguments[0]) if arguments else None
-        block = _shape(value)
+        offsets = polys_of(arguments[0]) if arguments else None
+        block = shape_of(value)
         if name in ("load", "store") and offsets and block and self.recording:
             extents = value.extents if isinstance(value, Opaque) else None
             self.blocks.append(Block(extents, offsets, block, None, self.lines[node]))
         if name in ("load", "store") and self.recording:
-            self.touches.append(Touch(name, _base(value)))
+            self.touches.append(Touch(name, base_of(value)))
         if name == "load":
             return Opaque("a loaded value", block)
         return Opaque(f"`{self.code(node)}`")
@@ -959,22 +689,22 @@ class _Interpreter:
         for position, argument in enumerate(node.args):
             name = argument.keyword.value if argument.keyword else names[position]
             values[name] = self.evaluate(argument.value)
-        block = _polys(values.get("block_shape"))
+        block = polys_of(values.get("block_shape"))
         base = values.get("base")
         if block is None:
             return Opaque("a block pointer")
         if self.recording:
             self.blocks.append(
                 Block(
-                    shape=_polys(values.get("shape")),
-                    offsets=_polys(values.get("offsets")),
+                    shape=polys_of(values.get("shape")),
+                    offsets=polys_of(values.get("offsets")),
                     block_shape=block,
                     base=base.base if isinstance(base, Affine) else None,
                     line=self.lines[node],
                 )
             )
         name = base.base if isinstance(base, Affine) else None
-        return Opaque("a block pointer", block, _polys(values.get("shape")), name)
+        return Opaque("a block pointer", block, polys_of(values.get("shape")), name)
 
     def program_id(self, node: cst.Call, axis: Value) -> Value:
         number = axis.scalar.constant if isinstance(axis, Affine) and axis.is_scalar else None
@@ -986,7 +716,7 @@ class _Interpreter:
             operation="program_id",
             arguments=(Poly.const(number),),
         )
-        self.numbers.define(atom, [_program_ids(x, number) for x in self.facts.launches])
+        self.numbers.define(atom, [program_ids(x, number) for x in self.facts.launches])
         if self.recording:
             self.program_ids.append(atom)
         return Affine(Poly.atom(atom))
@@ -1025,7 +755,7 @@ class _Interpreter:
             mask = None
         statement = self.statement
         if self.recording:
-            self.touches.append(Touch("load" if op == "load" else "store", _base(pointer)))
+            self.touches.append(Touch("load" if op == "load" else "store", base_of(pointer)))
         if self.recording and statement is not None:
             keep = {k: v for k, v in arguments.items() if k not in (*slots, "value", "other")}
             self.accesses.append(
@@ -1036,7 +766,7 @@ class _Interpreter:
                     mask=mask,
                     other=arguments.get("other"),
                     stored=arguments.get("value"),
-                    stored_shape=_shape(evaluated.get("value")),
+                    stored_shape=shape_of(evaluated.get("value")),
                     keywords=keep,
                     loops=tuple(self.loops),
                     statement=statement,
@@ -1046,145 +776,14 @@ class _Interpreter:
             )
         if op == "load" and isinstance(pointer, Affine) and not pointer.shape:
             return self.expression(self.code(node), "load", (pointer.scalar,), node)
-        return Opaque("a loaded value", _shape(pointer))
+        return Opaque("a loaded value", shape_of(pointer))
 
-
-# --- the algebra of values
 
 _ELEMENTWISE = {
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "erf", "abs", "sigmoid", "maximum", "minimum",
     "fma", "cos", "sin", "floor", "ceil", "div_rn", "sqrt_rn", "cast",
 }  # fmt: skip
 _REDUCTIONS = {"max", "min", "sum", "argmax", "argmin"}
-
-
-def _shape(value: Value | None) -> tuple[Poly, ...] | None:
-    """The shape of a tensor; () of a scalar."""
-    match value:
-        case Affine(shape=shape):
-            return shape
-        case Opaque(shape=shape):
-            return shape
-        case _:
-            return None
-
-
-def _base(value: Value) -> str | None:
-    """The pointer argument that an address goes back to."""
-    return value.base if isinstance(value, Affine | Opaque) else None
-
-
-def _broadcast(
-    left: tuple[Poly, ...] | None, right: tuple[Poly, ...] | None
-) -> tuple[Poly, ...] | None:
-    """The shape of an elementwise result; None where either is not known."""
-    if left is None or right is None:
-        return None
-    if not left or not right:
-        return left or right
-    if len(left) != len(right):
-        return None
-    return tuple(b if a == ONE else a for a, b in zip(left, right, strict=True))
-
-
-def _polys(value: Value | None) -> tuple[Poly, ...] | None:
-    """The scalars of a tuple or list, None where one is not known."""
-    if not isinstance(value, Tuple):
-        return None
-    items = [item.scalar for item in value.items if isinstance(item, Affine) and item.is_scalar]
-    return tuple(items) if len(items) == len(value.items) else None
-
-
-def _scalar(value: Value | None) -> bool:
-    return isinstance(value, Affine) and value.is_scalar
-
-
-def _term(value: Affine, index: Index) -> Term:
-    return replace(value.terms[0], index=index)
-
-
-def _index_vector(value: Affine) -> Index | None:
-    """The index of a plain vector of indices (coefficient 1, no pointer), else None."""
-    if value.base is not None or len(value.terms) != 1:
-        return None
-    term = value.terms[0]
-    if term.coefficient != ONE:
-        return None
-    if value.scalar == ZERO:
-        return term.index
-    if term.index.modulus is not None:
-        return None
-    return replace(term.index, start=term.index.start + value.scalar)
-
-
-def _add_scalar(value: Affine, scalar: Poly) -> Affine:
-    """A scalar added to a plain index vector moves its start; elsewhere it stands apart."""
-    if value.base is None and value.shape and len(value.terms) == 1:
-        index = _index_vector(replace(value, scalar=value.scalar + scalar))
-        if index is not None:
-            return replace(value, scalar=ZERO, terms=(_term(value, index),))
-    return replace(value, scalar=value.scalar + scalar)
-
-
-def _scale(value: Affine, factor: Poly) -> Affine:
-    terms = tuple(replace(t, coefficient=t.coefficient * factor) for t in value.terms)
-    return replace(value, scalar=value.scalar * factor, terms=terms)
-
-
-def _add(left: Affine, right: Affine) -> Affine | None:
-    if left.base is not None and right.base is not None:
-        return None
-    if right.is_scalar:
-        return _add_scalar(left, right.scalar)
-    if left.is_scalar:
-        return _add_scalar(right, left.scalar)
-    if left.shape and right.shape and len(left.shape) != len(right.shape):
-        return None
-    shape = tuple(
-        a if b == ONE else b
-        for a, b in itertools.zip_longest(left.shape, right.shape, fillvalue=ONE)
-    )
-    if any(
-        len({a, b} - {ONE}) > 1
-        for a, b in itertools.zip_longest(left.shape, right.shape, fillvalue=ONE)
-    ):
-        return None
-    scalar = left.scalar + right.scalar
-    terms = list(left.terms)
-    for term in right.terms:
-        same = next((t for t in terms if t.axis == term.axis), None)
-        if same is None:
-            terms.append(term)
-            continue
-        if same.index.modulus is not None or term.index.modulus is not None:
-            return None
-        # c1*(s1 + i) + c2*(s2 + i) = (c1 + c2)*(s1 + i) + c2*(s2 - s1)
-        scalar = scalar + term.coefficient * (term.index.start - same.index.start)
-        terms[terms.index(same)] = replace(same, coefficient=same.coefficient + term.coefficient)
-    base = left.base or right.base
-    return Affine(scalar, shape, tuple(sorted(terms, key=lambda t: t.axis)), base)
-
-
-def _looks_rounded_up(left: Poly, right: Poly) -> bool:
-    """Whether `left` is X + right - 1 with X free of `right`."""
-    rest = left - right + ONE
-    if right.constant is not None:
-        return any(m == () and c == right.constant - 1 for m, c in left.terms)
-    return right.single is not None and right.single not in rest.atoms and bool(rest.terms)
-
-
-def _program_ids(launch: Launch, axis: int) -> IntArray | int | None:
-    """That program id of every program, in the order of the grid."""
-    x, y, z = launch.grid
-    if x * y * z > MAX_PROGRAMS:
-        return None
-    index = np.arange(x * y * z, dtype=np.int64)
-    return (index % x, index // x % y, index // (x * y))[axis]
-
-
-def _integer(launch: Launch, name: str) -> int | None:
-    value: Any = launch.values.get(name, launch.constexprs.get(name))
-    return int(value) if isinstance(value, int) else None
 
 
 def _callee(node: cst.Call) -> str:
