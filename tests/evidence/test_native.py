@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from xesmith.evidence import Evidence
+from xesmith.device import load_device
+from xesmith.evidence import Evidence, read
 from xesmith.evidence.native import parse_assembly, read_native, read_ze_info
 from xesmith.evidence.record import Native, NativeLoop
 from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.ghost.launch import Program
+from xesmith.lowering import Lowerer
+from xesmith.toolchain import Toolchain
+
+KERNELS = Path(__file__).with_name("kernels.py")
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,40 @@ def test_float64_and_atomics_are_counted(evidence_of: Callable[[str], Evidence])
     assert counts.f64_instructions == 0
 
 
+@pytest.mark.intel
+@pytest.mark.mlir
+@pytest.mark.parametrize("name", ["pvc", "lnl-m", "ptl-h", "cri"])
+def test_other_devices_are_read_in_their_own_spelling(name: str, toolchain: Toolchain) -> None:
+    """Xe3 prints raw sends, Xe3P `sendg`, Xe-HPC scratch blocks: the same counts come out."""
+    source = KERNELS.read_text()
+
+    def lowered(lowerer: Lowerer, case: str) -> Evidence:
+        run = lowerer.run(Program(source, str(KERNELS), entry="script", argv=(case,)))
+        return read(run.lowerings[0])
+
+    with Lowerer(toolchain, load_device(name), parallel=1) as lowerer:
+        block = lowered(lowerer, "block 256x256x32 w32 g256")
+        spilled = lowered(lowerer, "block 256x256x32 w32 g128")
+        pointer = lowered(lowerer, "pointer 128x128x32 w32 g256")
+    code = native(block)
+    assert (code.loads_2d, code.prefetches_2d, code.stores_2d) == (3, 4, 16)
+    assert (code.global_loads, code.scratch_messages, code.slm_messages) == (0, 0, 0)
+    assert {(s.op, s.argument, s.width, s.height, s.blocks) for s in code.sends_2d} == {
+        ("load", "a_ptr", 16, 32, 2),
+        ("load", "b_ptr", 16, 32, 2),
+        ("prefetch", "a_ptr", 32, 8, 1),
+        ("prefetch", "b_ptr", 32, 8, 1),
+        ("store", "c_ptr", 16, 8, 1),
+    }
+    assert main_loop(block).dpas == 32
+    assert native(spilled).spill_bytes_per_thread > 0
+    assert main_loop(spilled).scratch_messages > 0
+    assert native(spilled).loads_2d == 3
+    assert main_loop(pointer).slm_messages > 0
+    assert main_loop(pointer).barriers == 2
+    assert native(pointer).global_loads > 0
+
+
 ZE_INFO = """
 version: '1.73'
 kernels:
@@ -353,6 +394,68 @@ def test_malformed_files_are_refused(change: dict[str, str], said: str) -> None:
 
 def test_the_only_kernel_needs_no_name() -> None:
     assert read_ze_info(ZE_INFO, None)["name"] == "first"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "written"),
+    [
+        (
+            "send.ugm (1|M0) r40 r111 null:0 0x80000 0x03F00283 {$8} "
+            "// wr:1+0, rd:31; load_block2d.ugm.d16v.a64.flat[A+(0x80,0x0)] // $455",
+            "load_2d",
+            31,
+        ),
+        (
+            "send.ugm (1|M0) null r3 null:0 0x0 0x02080203 {$1} "
+            "// wr:1+0, rd:0; load_block2d.ugm.d16.a64.ca.ca // $138",
+            "prefetch_2d",
+            0,
+        ),
+        (
+            "(W) send.ugm (1|M0) r117 r3 null:0 0x80000000:a0.2 0x4240F500 {$3} "
+            "// wr:1+0, rd:4; load.ugm.d32x64t.a32.ss[a0.2][A-0x10000] //  fill from offset[0*64]",
+            "scratch",
+            4,
+        ),
+        (
+            "(W) sendg.ugm (1|M0) r121 r34:1 null:0 s0.56 0xD780 {$2} "
+            "// rd:256 B; load.ugm.d32x64t.a32 surf[s0.56][src0] //  fill from offset[0*64] of ?",
+            "scratch",
+            4,
+        ),
+        (
+            "sendg.ugm (1|M0) r2 r229:1 null:0 0x8803 {$5} "
+            "// load_block2d.ugm.d16.a64 [src0] // $448",
+            "load_2d",
+            32,
+        ),
+        (
+            "sendg.ugm (32|M0) null r10:2 null:0 s0.16 0x100000005008 {$6} "
+            "// rd:0 B; atomic_iinc.ugm.d32.a32s [s0.16+0x4*src0] // $375",
+            "atomic",
+            0,
+        ),
+        (
+            "(W) send.dc0 (16|M0) r5 r3 null:0 0x0 0x02483000 {$2} "
+            "// wr:1h+0, rd:4; hword scratch block read x8 //  scratch space fill: from",
+            "scratch",
+            4,
+        ),
+        (
+            "(W) sendg.gtwy (1|M0) null r0:1 null:0 0x84 {$4} // rd:0 B; signal barrier // $330",
+            "barrier",
+            0,
+        ),
+    ],
+)
+def test_raw_sends_are_decoded_by_their_comment(line: str, kind: str, written: int) -> None:
+    (item,) = parse_assembly(line).instructions
+    assert (item.kind, item.registers_written) == (kind, written)
+
+
+def test_raw_send_that_nothing_explains_is_refused() -> None:
+    with pytest.raises(UnreadableLevelError, match="does not say what its message does"):
+        parse_assembly("sendg.ugm (1|M0) r2 r229:1 null:0 0x8803 {$5}")
 
 
 def test_plain_disassembly_has_no_lines() -> None:

@@ -177,6 +177,15 @@ class TestHash:
         levels = {**lowering.levels, "spirv_text": str(other)}
         assert lowered_hash(replace(lowering, levels=levels)) == lowered_hash(lowering)
 
+    def test_without_a_disassembler_it_is_of_the_binary(
+        self, lowering_of: Callable[[str], Lowering]
+    ) -> None:
+        lowering = lowering_of("softmax pointer")
+        binary = replace(lowering, levels={"spirv": lowering.levels["spirv"]})
+        content = lowered_content(binary)
+        assert content is not None
+        assert content.endswith(Path(lowering.levels["spirv"]).read_bytes())
+
     def test_a_changed_constant_does(
         self, lowering_of: Callable[[str], Lowering], tmp_path: Path
     ) -> None:

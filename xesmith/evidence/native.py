@@ -31,7 +31,11 @@ _BRANCHES = frozenset({"jmpi", "goto", "while", "brd", "brc", "break", "cont", "
 _SEND_PREFIXES = ("load", "store", "atomic", "send", "read", "write")
 _REGISTER = re.compile(r"^r(\d+)\.(\d+)<(\d)>:([a-z]+)$")
 _SOURCE = re.compile(r"^r(\d+)\.(\d+)<(\d)")
-_WRITTEN = re.compile(r"^r(\d+):(\d+|[a-z]+)$")
+_DESTINATION = re.compile(r"^r(\d+)(?::|$)")
+_WRITTEN = re.compile(r"^r(\d+)(?::(\d+))?$")
+_READ_LENGTH = re.compile(r"rd:(\d+)( B)?")
+#: what no message exceeds, for one that states no length
+_MOST_REGISTERS = 32
 _PAYLOAD = re.compile(r"^\[r(\d+):\d")
 #: a row of IGC's table of inputs: the register of an argument, and its place in the payload
 _INPUT = re.compile(r"\| r(\d+)(?:\+0x([0-9A-Fa-f]+))? +\| (?:inline|cti)\+0x([0-9A-Fa-f]+) ")
@@ -47,11 +51,12 @@ class Instruction(NamedTuple):
     "scratch", "barrier", "other_send").
     """
 
-    opcode: str  # with its suffixes: "load_block2d.ugm.d16v.a64"
-    base: str  # the opcode before its first dot
+    opcode: str  # with its suffixes; of sends the message: "load_block2d.ugm.d16v.a64"
+    base: str  # the instruction before its first dot: "load_block2d", "send", "mov"
     kind: str
     operands: tuple[str, ...]
     execution_size: int
+    registers_written: int  # by a send or a dpas, as a whole; 0 for ALU instructions
     pipe: str | None
     is_f64: bool
     is_int64: bool
@@ -63,26 +68,38 @@ class Instruction(NamedTuple):
         return self.kind in ("load_2d", "store_2d", "prefetch_2d")
 
 
-def _kind(opcode: str, base: str, operands: Sequence[str], comment: str) -> str:
-    if base == "dpas":
-        return "dpas"
-    if not base.startswith(_SEND_PREFIXES):
-        return "alu"
-    if "signal barrier" in comment:  # barriers and fences share an opcode
+def _decoded(comment: str) -> str:
+    """The message in IGC's comment behind a raw send: `wr:1+0, rd:4; load.ugm.d32x64t.a32 //`."""
+    text = comment.strip()
+    if text.startswith(("wr:", "rd:")):
+        text = text.partition(";")[2].strip()
+    return text.partition(" ")[0]
+
+
+def _kind(message: str, prefetch: bool, operands: Sequence[str], comment: str) -> str:
+    """What a send counts as.
+
+    Args:
+        message: mnemonic of the message with its suffixes.
+        prefetch: it has no destination.
+    """
+    base = message.partition(".")[0]
+    if "signal barrier" in comment:
         return "barrier"
-    if any(operand.startswith("ss[") for operand in operands):
-        return "scratch"  # the thread's scratch surface: a spill or a fill
     if base.startswith("atomic"):
-        return "slm_atomic" if ".slm" in opcode else "atomic"
-    if ".slm" in opcode:
+        return "slm_atomic" if ".slm" in message else "atomic"
+    if ".slm" in message:
         return "slm"  # fences too: they wait for the messages before them
+    if any(operand.startswith("ss[") for operand in operands) or ".ss[" in message:
+        return "scratch"  # the thread's scratch surface: a spill or a fill
+    if "spill" in comment or "fill from" in comment or "scratch space" in comment:
+        return "scratch"
     if base == "load_block2d":
-        # Without a destination it only fills the cache.
-        return "prefetch_2d" if operands[:1] == ["null:0"] else "load_2d"
+        return "prefetch_2d" if prefetch else "load_2d"  # it only fills the cache
     if base == "store_block2d":
         return "store_2d"
-    # IGC's prologue reads kernel arguments and local ids through surface 255.
-    if ".ugm" in opcode and not any(operand.startswith("bti[255]") for operand in operands):
+    # Surface 255 holds the kernel's arguments.
+    if ".ugm" in message and not any("bti[255]" in text for text in (message, *operands)):
         if base.startswith(("load", "read")):
             return "global_load"
         if base.startswith(("store", "write")):
@@ -95,9 +112,11 @@ class Assembly:
     """A parsed `.asm`: instructions in order, labels by the index they stand before."""
 
     kernel: str | None = None
+    #: index of the first instruction behind IGC's prologue, which loads the arguments
+    main: int = 0
     instructions: list[Instruction] = field(default_factory=lambda: [])
     labels: dict[str, int] = field(default_factory=lambda: {})
-    #: (register, byte) -> byte in the kernel's argument payload, at entry
+    #: (register, byte) -> byte in the kernel's argument payload, after the prologue
     inputs: dict[tuple[int, int], int] = field(default_factory=lambda: {})
     grf_count: int | None = None
     register_allocator: str | None = None
@@ -115,6 +134,8 @@ def parse_assembly(text: str) -> Assembly:
     file: str | None = None
     line: int | None = None
     for raw in text.splitlines():
+        if raw.startswith(("// _main:", "_main:")):
+            assembly.main = len(assembly.instructions)
         if raw.startswith("//"):
             if raw.startswith("//.declare"):
                 continue
@@ -134,6 +155,10 @@ def parse_assembly(text: str) -> Assembly:
             assembly.labels[code[:-1]] = len(assembly.instructions)
             continue
         assembly.instructions.append(_instruction(code, comment, file, line))
+    for index in range(assembly.main):
+        item = assembly.instructions[index]
+        if item.kind == "global_load":
+            assembly.instructions[index] = item._replace(kind="other_send")
     if not assembly.instructions:
         raise UnreadableLevelError(
             "the assembly holds no instruction", remedy="look at the native compiler's log"
@@ -175,20 +200,53 @@ def _instruction(code: str, comment: str, file: str | None, line: int | None) ->
         else:
             operands.append(token)
     base = opcode.partition(".")[0]
-    kind = _kind(opcode, base, operands, comment)
-    pipe: str | None = None
+    kind, pipe = "alu", None
     is_f64 = is_int64 = False
-    if kind == "dpas":
-        pipe = "xmx"
-    elif kind == "alu":
+    written = 0
+    if base in ("dpas", "bdpas"):
+        kind, pipe, written = "dpas", "xmx", 8
+    elif base.startswith(_SEND_PREFIXES):
+        if base.startswith("send"):  # raw: only IGC's comment says what the message is
+            opcode = _decoded(comment)
+            if not opcode and ".gtwy" not in tokens[0]:
+                raise UnreadableLevelError(
+                    f"the assembly does not say what its message does: {code.strip()[:100]}"
+                )
+        written = _registers_written(operands[:1], comment)
+        kind = _kind(opcode, not written, operands, comment)
+    else:
         _, found, tail = comment.partition("ALU pipe: ")
         if found:
             pipe = tail.partition(";")[0].strip()
         is_f64 = ":df" in code
         is_int64 = ":q" in code or ":uq" in code
     return Instruction(
-        opcode, base, kind, tuple(operands), execution_size, pipe, is_f64, is_int64, file, line
+        opcode,
+        base,
+        kind,
+        tuple(operands),
+        execution_size,
+        written,
+        pipe,
+        is_f64,
+        is_int64,
+        file,
+        line,
     )
+
+
+def _registers_written(destination: Sequence[str], comment: str) -> int:
+    """`r6:31` says it; a raw send's comment does: `rd:31` registers, or `rd:256 B`."""
+    match = _WRITTEN.match(destination[0]) if destination else None
+    if match is None:
+        return 0
+    if (count := match.group(2)) is not None:
+        return int(count)
+    stated = _READ_LENGTH.search(comment)
+    if stated is None:
+        return _MOST_REGISTERS
+    length = int(stated.group(1))
+    return -(-length // GRF_BYTES) if stated.group(2) else length
 
 
 @dataclass(frozen=True)
@@ -257,9 +315,7 @@ class _Payload:
     argument: int | None = None  # index of the kernel argument that is the base
 
 
-def _payloads(
-    instructions: Sequence[Instruction], arguments: Mapping[tuple[int, int], int]
-) -> dict[int, _Payload]:
+def _payloads(assembly: Assembly, arguments: Mapping[tuple[int, int], int]) -> dict[int, _Payload]:
     """Index of a 2D message -> what its payload register holds there.
 
     The payload's first quadword is the base address; its eighth dword is the block's shape,
@@ -269,7 +325,7 @@ def _payloads(
     A base that is an argument plus an offset is still that argument's.
 
     Args:
-        arguments: (register, byte) -> index of the argument that is there at entry.
+        arguments: (register, byte) -> index of the argument that is there after the prologue.
     """
     shapes: dict[int, int] = {}  # register -> its eighth dword
     bases = dict(arguments)
@@ -281,18 +337,16 @@ def _payloads(
         for byte in range(first // 8 * 8, min(last, GRF_BYTES), 8):
             bases.pop((register, byte), None)
 
-    for index, item in enumerate(instructions):
+    for index, item in enumerate(assembly.instructions):
+        if index < assembly.main:
+            continue
         if item.is_2d:
             found[index] = _payload_of(item, shapes, bases)
         if not item.operands:
             continue
         if item.kind != "alu":
-            written = _WRITTEN.match(item.operands[0])
-            if written is not None and (item.base.startswith("load") or item.kind == "dpas"):
-                register = int(written.group(1))
-                count = 8 if item.kind == "dpas" else int(written.group(2) or 1)
-                for each in range(register, register + count):
-                    forget(each, 0, GRF_BYTES)
+            for each in _written_registers(item):
+                forget(each, 0, GRF_BYTES)
             continue
         destination = _REGISTER.match(item.operands[0])
         if destination is None:
@@ -308,10 +362,15 @@ def _payloads(
             if source is None and item.execution_size == 1 and last > _SHAPE_BYTE >= first:
                 value = _immediate(item.operands[1])
                 shape = None if value is None else value >> 8 * (_SHAPE_BYTE - first)
-            elif source is not None and first == 0 == int(source.group(2)) and last >= GRF_BYTES:
-                copied = int(source.group(1))
-                shape = shapes.get(copied)
-                carried = {byte: v for (r, byte), v in bases.items() if r == copied}
+            elif source is not None and stride == 1 and source.group(3) == "1":
+                copied, behind = int(source.group(1)), int(source.group(2)) * size - first
+                if behind == 0 and first <= _SHAPE_BYTE < last:
+                    shape = shapes.get(copied)
+                carried = {
+                    byte - behind: v
+                    for (r, byte), v in bases.items()
+                    if r == copied and first <= byte - behind <= last - 8
+                }
         if size == 8 and stride == 1 and not carried:
             carried = _carried_bases(item, first, bases)
         for each in range(register, register + (last + GRF_BYTES - 1) // GRF_BYTES):
@@ -322,6 +381,15 @@ def _payloads(
         for byte, argument in carried.items():
             bases[register, byte] = argument
     return found
+
+
+def _written_registers(item: Instruction) -> range:
+    """The registers that a send or a dpas writes as a whole."""
+    match = _DESTINATION.match(item.operands[0])
+    if match is None or not item.registers_written:
+        return range(0)
+    first = int(match.group(1))
+    return range(first, first + item.registers_written)
 
 
 def _carried_bases(
@@ -345,7 +413,10 @@ def _carried_bases(
 def _payload_of(
     item: Instruction, shapes: Mapping[int, int], bases: Mapping[tuple[int, int], int]
 ) -> _Payload:
-    match = next((m for m in map(_PAYLOAD.match, item.operands) if m is not None), None)
+    if item.base.startswith("send"):  # raw: the operand behind the destination
+        match = _WRITTEN.match(item.operands[1]) if len(item.operands) > 1 else None
+    else:
+        match = next((m for m in map(_PAYLOAD.match, item.operands) if m is not None), None)
     if match is None:
         return _Payload()
     register = int(match.group(1))
@@ -432,7 +503,7 @@ def read_ze_info(text: str, kernel: str | None) -> dict[str, Any]:
 
 
 def _argument_places(entry: Mapping[str, Any], assembly: Assembly) -> dict[tuple[int, int], int]:
-    """(register, byte) -> index of the pointer argument that is there at entry."""
+    """(register, byte) -> index of the pointer argument that is there after the prologue."""
     payload = cast("list[dict[str, Any]]", entry.get("payload_arguments") or [])
     by_offset = {
         int(item["offset"]): int(item["arg_index"])
@@ -487,7 +558,7 @@ def read_native(
             )
         )
 
-    payloads = _payloads(code, _argument_places(entry, assembly))
+    payloads = _payloads(assembly, _argument_places(entry, assembly))
     per_line = Counter(
         i.line for i in code if i.line is not None and _same_file(i.file, source_file)
     )

@@ -155,20 +155,23 @@ def lowered_content(lowering: Lowering) -> bytes | None:
     """The code that was made of a launch, without debug information, with native options.
 
     SPIR-V text with its ids renumbered, or PTX without line directives: two sources that
-    differ in names, comments or line numbers alone give the same bytes. None where neither
-    level was made.
+    differ in names, comments or line numbers alone give the same bytes. Without a
+    disassembler it is the SPIR-V itself, with its names and lines. None where no such level
+    was made.
     """
     if "spirv_text" in lowering.levels:
-        code = _bare_spirv(Path(lowering.levels["spirv_text"]).read_text("utf-8"))
+        code = _bare_spirv(Path(lowering.levels["spirv_text"]).read_text("utf-8")).encode()
+    elif "spirv" in lowering.levels:
+        code = Path(lowering.levels["spirv"]).read_bytes()
     elif "ptx" in lowering.levels:
-        code = _bare_ptx(Path(lowering.levels["ptx"]).read_text("utf-8"))
+        code = _bare_ptx(Path(lowering.levels["ptx"]).read_text("utf-8")).encode()
     else:
         return None
     flags = lowering.metadata.get("build_flags") or ""
     shared = lowering.metadata.get("shared") or 0
     warps = lowering.metadata.get("num_warps") or 0
     head = f"{lowering.device}\n{flags}\nshared={shared} warps={warps}\n"
-    return (head + code).encode()
+    return head.encode() + code
 
 
 def lowered_hash(lowering: Lowering) -> str | None:

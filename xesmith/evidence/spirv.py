@@ -29,7 +29,7 @@ _INTEGER_OPS = frozenset(
     {
         "OpSNegate", "OpIAdd", "OpISub", "OpIMul", "OpUDiv", "OpSDiv", "OpUMod", "OpSRem",
         "OpSMod", "OpShiftRightLogical", "OpShiftRightArithmetic", "OpShiftLeftLogical",
-        "OpBitwiseOr", "OpBitwiseXor", "OpBitwiseAnd", "OpNot", "OpSConvert", "OpUConvert",
+        "OpBitwiseOr", "OpBitwiseXor", "OpBitwiseAnd", "OpNot", 
         "OpConvertFToS", "OpConvertFToU",
     }
 )  # fmt: skip
