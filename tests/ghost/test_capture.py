@@ -125,6 +125,13 @@ def test_what_the_device_would_refuse_is_refused(run_file):
     assert run.lowerings[6].metadata["threads_per_warp"] == 16
 
 
+@pytest.fixture(scope="module")
+def strict(toolchain, device):
+    """Raises into the program what the device would raise."""
+    with Lowerer(toolchain, device, parallel=1, cache=False, keep_going=False) as lowerer:
+        yield lowerer
+
+
 @pytest.mark.parametrize(
     ("launch", "kind", "caught"),
     [
@@ -133,22 +140,18 @@ def test_what_the_device_would_refuse_is_refused(run_file):
         ("fill[(8,)](x, 1000, 100)", "compile", "CompilationError"),
     ],
 )
-def test_refusals_are_raised_where_the_program_shall_meet_them(
-    toolchain, device, ghost_lowerer, launch, kind, caught
-):
+def test_refusals_are_raised_where_the_program_shall_meet_them(strict, launch, kind, caught):
     head = (
         "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\n"
         "def fill(x, n, BLOCK: tl.constexpr):\n"
         "    tl.store(x + tl.arange(0, BLOCK), 1.0)\n\n\nx = torch.empty(9, device='xpu')\n"
     )
-    strict = Lowerer(toolchain, device, cache=False, keep_going=False)
-    with strict:
-        run = _run(strict, head + launch)
-        assert run.failure is not None
-        assert run.failure.kind == kind
-        assert run.failure == run.lowerings[0].failure
-        seen = f"try:\n    {launch}\nexcept Exception as e:\n    raise SystemExit(type(e).__name__)"
-        assert _run(strict, head + seen).failure.message == f"the program exits with {caught}"
+    run = _run(strict, head + launch)
+    assert run.failure is not None
+    assert run.failure.kind == kind
+    assert run.failure == run.lowerings[0].failure
+    seen = f"try:\n    {launch}\nexcept Exception as e:\n    raise SystemExit(type(e).__name__)"
+    assert _run(strict, head + seen).failure.message == f"the program exits with {caught}"
 
 
 def _run(lowerer: Lowerer, text: str) -> GhostRun:

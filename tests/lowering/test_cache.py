@@ -100,9 +100,30 @@ def test_what_was_longest_not_read_goes_first_and_nothing_in_use(tmp_path):
         os.utime(cache.folder / key / "run.json", (now - age_hours * 3600,) * 2)
     cache.get("read")
     assert cache.evict() > 0
-    left = {name for name in os.listdir(cache.folder) if name != "work"}
+    left = {name for name in os.listdir(cache.folder) if name not in ("work", "evicted")}
     assert "old" not in left
     assert {"read", "fresh"} <= left
+
+
+def test_eviction_by_the_way_happens_once_an_hour(tmp_path):
+    cache = LoweringCache(tmp_path / "cache", bound_bytes=0)
+    cache.evict_at_times()  # nothing there yet
+    for hours_ago, is_left in ((2.0, False), (0.5, True)):
+        store(cache, "k")
+        os.utime(cache.folder / "k" / "run.json", (0, 0))
+        if (cache.folder / "evicted").exists():
+            stamp = time.time() - hours_ago * 3600
+            os.utime(cache.folder / "evicted", (stamp, stamp))
+        cache.evict_at_times()
+        assert (cache.get("k") is not None) == is_left
+
+
+def test_unfinished_folders_go_after_a_day(cache):
+    old, new = cache.new_folder(), cache.new_folder()
+    os.utime(old, (0, 0))
+    cache.evict()
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_within_the_bound_nothing_goes(cache):

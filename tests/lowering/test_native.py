@@ -88,8 +88,11 @@ def test_the_listing_quotes_the_program_and_not_the_file_of_the_same_name(uncach
     original = program("gemm_block.py", GRF="256")
     load = "x = tl.load(a, boundary_check=(0, 1))"
     changed = replace(original, source=original.source.replace(load, f"{load}  # of A"))
-    (lowering,) = uncached.run(changed).lowerings
-    assert re.search(r"^// Line \d+:  x = tl.load.*# of A$", text_of(lowering, "asm"), re.M)
+    nowhere = replace(changed, path="/nowhere/gemm.py")
+    for run in uncached.run_many([changed, nowhere]):
+        (lowering,) = run.lowerings
+        text = text_of(lowering, "asm")
+        assert re.search(r"^// Line \d+:  x = tl.load.*# of A$", text, re.M)
 
 
 def test_retry_rules_follow_the_loaders():

@@ -40,6 +40,9 @@ _ASSERTION = re.compile(r"Assertion `.*' failed")
 #: what the caching allocators of torch.xpu and torch.cuda align a block to
 DEVICE_ALLOCATION_ALIGNMENT_BYTES = 512
 
+#: a pass that fails prints the whole module before it says which pass that was
+_LARGEST_PRINT_BYTES = 32 << 20
+
 #: more distinct launches than this are taken for a program that does not end
 LARGEST_LAUNCH_COUNT = 4096
 
@@ -119,6 +122,7 @@ class Recorder:
         self._compiling: Compiled | None = None
         self._compiled: dict[int, tuple[Any, Compiled]] = {}  # by id of the ASTSource, kept alive
         self._parsed: dict[str, Any] = {}  # jit functions by their source
+        self._positions: dict[str, int] = {}  # of each different launch among the lowerings
         self._count = 0
         self._last_failed = False
         self._journal = os.open(folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -475,13 +479,13 @@ class Recorder:
             raise self._raising(_out_of_resources(failure), failure)
 
     def _add(self, launch: Launch, compiled: Compiled | None, failure: Failure | None) -> None:
-        levels = dict(compiled.levels) if compiled else {}
-        for i, earlier in enumerate(self.lowerings):
-            same = replace(launch, index=earlier.launch.index, repeats=earlier.launch.repeats)
-            if earlier.levels == levels and earlier.launch == same:
-                again = replace(earlier.launch, repeats=earlier.launch.repeats + 1)
-                self.lowerings[i] = replace(earlier, launch=again)
-                return
+        same = repr((compiled and compiled.folder, replace(launch, index=0)))
+        if (position := self._positions.get(same)) is not None:
+            earlier = self.lowerings[position]
+            again = replace(earlier.launch, repeats=earlier.launch.repeats + 1)
+            self.lowerings[position] = replace(earlier, launch=again)
+            return
+        self._positions[same] = len(self.lowerings)
         if len(self.lowerings) >= LARGEST_LAUNCH_COUNT:
             raise RuntimeError(f"more than {LARGEST_LAUNCH_COUNT} different launches")
         lowering = Lowering(
@@ -489,7 +493,7 @@ class Recorder:
             device=self._device,
             compiler=self._compiler,
             native_compiler=None,
-            levels=levels,
+            levels=dict(compiled.levels) if compiled else {},
             metadata=dict(compiled.metadata) if compiled else {},
             seconds=dict(compiled.seconds) if compiled else {},
             failure=failure,
@@ -650,7 +654,7 @@ def _stderr_since(position: int) -> str:
         return ""
     with open("/proc/self/fd/2", "rb") as file:
         file.seek(position)
-        return file.read(1 << 20).decode(errors="replace")
+        return file.read(_LARGEST_PRINT_BYTES).decode(errors="replace")
 
 
 def _bind(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,13 +34,14 @@ def run_program(program: Program, target: Target, recorder: Recorder) -> Failure
     recorder.enter_phase(level)
     try:
         ghost = GhostTorch(target.backend, notes=recorder.notes, properties=target.properties)
-        with ghost, torch.no_grad():
+        with ghost:
             module = _load(program)
             if program.entry == "script":
                 return None
             level = "model"
             recorder.enter_phase(level)
-            _call_model(program, module)
+            with torch.no_grad():
+                _call_model(program, module)
     except SystemExit as error:
         if error.code in (None, 0):
             return None
@@ -90,15 +91,22 @@ def _call_model(program: Program, module: types.ModuleType) -> None:
 
 
 def make_input(spec: TensorSpec) -> Any:
-    """An input of the given shape and type; its values are never read by a ghost launch."""
+    """An input of the given shape, type and strides; no ghost launch reads its values.
+
+    Of the transforms only "transpose" changes more than values.
+    """
     import torch
 
     dtype = getattr(torch, spec.dtype)
-    if spec.value_range is None or dtype.is_floating_point:
-        return torch.empty(spec.shape, dtype=dtype)
-    # Integers may be sizes or indices that the host reads.
-    low, high = spec.value_range
-    return torch.randint(int(low), int(high) + 1, spec.shape, dtype=dtype)
+    if spec.value_range is not None and not dtype.is_floating_point:
+        # Integers may be sizes or indices that the host reads.
+        low, high = spec.value_range
+        made = torch.randint(int(low), int(high) + 1, spec.shape, dtype=dtype)
+    else:
+        made = torch.empty(spec.shape, dtype=dtype)
+    if spec.memory_format is not None:
+        made = made.contiguous(memory_format=getattr(torch, spec.memory_format))
+    return made.mT if "transpose" in spec.transforms else made
 
 
 def _required(module: types.ModuleType, name: str, program: Program) -> Any:

@@ -27,6 +27,10 @@ FOLDER_VARIABLE = "XESMITH_CACHE_DIR"
 DEFAULT_BOUND_BYTES = 4 << 30
 
 _RECORD = "run.json"
+_WORK = "work"
+_STAMP = "evicted"
+_BETWEEN_EVICTIONS_SECONDS = 3600.0
+_ABANDONED_SECONDS = 86400.0
 #: an entry that was read this recently may still be in use
 _IN_USE_SECONDS = 3600.0
 
@@ -68,7 +72,7 @@ class LoweringCache:
 
     def new_folder(self) -> Path:
         """A folder on the cache's own file system, to be given to `put`."""
-        work = self.folder / "work"
+        work = self.folder / _WORK
         work.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=work))
 
@@ -99,8 +103,28 @@ class LoweringCache:
             os.rename(folder, entry)
         return _moved(relative, entry, cached=False)
 
+    def evict_at_times(self) -> None:
+        """`evict`, unless it was done within the last hour: it looks at every entry."""
+        stamp = self.folder / _STAMP
+        try:
+            if time.time() - stamp.stat().st_mtime < _BETWEEN_EVICTIONS_SECONDS:
+                return
+        except OSError:
+            if not self.folder.is_dir():
+                return
+        with contextlib.suppress(OSError):
+            stamp.touch()
+            self.evict()
+
     def evict(self) -> int:
-        """Removes what was longest not read until the bound is met; bytes removed."""
+        """Removes what was longest not read until the bound is met; bytes removed.
+
+        Folders that a process left behind unfinished go after a day.
+        """
+        with contextlib.suppress(OSError):
+            for item in os.scandir(self.folder / _WORK):
+                if time.time() - item.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(item.path, ignore_errors=True)
         entries: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
             for item in os.scandir(self.folder):

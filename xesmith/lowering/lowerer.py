@@ -109,7 +109,7 @@ class Lowerer:
             self._scratch.cleanup()
             self._scratch = None
         if self._cache is not None:
-            self._cache.evict()
+            self._cache.evict_at_times()
 
     def run(self, program: Program, *, native: bool = True) -> GhostRun:
         """Runs a program on the ghost device and lowers each of its launches.

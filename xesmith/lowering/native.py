@@ -31,7 +31,8 @@ OCLOC_TIMEOUT_SECONDS = 180.0
 _LEVELS = ("zebin", "ze_info", "asm", "native_log")
 _DUMP_NAME = re.compile(r"_(?:(?P<retry>\d+)_)?simd\d+_.*\.asm$")
 _SPILL = re.compile(r"^\s*spill_size:\s*(\d+)", re.M)
-_LINE = re.compile(r"^(// Line (\d+):).*$", re.M)
+_GRF = re.compile(r"^\s*grf_count:\s*(\d+)", re.M)
+_LINE = re.compile(r"^(// Line (\d+))\b.*$", re.M)  # without a file IGC quotes nothing
 _FILE = re.compile(r"^// File: (.*)$", re.M)
 
 
@@ -65,7 +66,8 @@ class _Build:
     seconds: float = 0.0
     failure: Failure | None = None
     levels: dict[str, str] = field(default_factory=dict[str, str])
-    spill_bytes: int = 0
+    spill_bytes: int = 0  # per hardware thread
+    grf_count: int = 0
 
 
 def add_native(
@@ -138,7 +140,9 @@ def _build_as_loaded(
     first = build(build_flags(mode))
     if mode != "default" or first.failure or first.spill_bytes <= rule.threshold_bytes:
         return first, ()
-    spilled = f"grf_mode 'default' spills {first.spill_bytes} B per thread at 128 GRF"
+    if first.grf_count >= int(larger_grf):
+        return first, ()
+    spilled = f"grf_mode 'default' spills {first.spill_bytes} B per thread at {first.grf_count} GRF"
     if not rule.keeps_second:
         return first, (
             f"{spilled}; this Triton's loader rebuilds with {larger_grf} GRF but runs the first "
@@ -253,6 +257,8 @@ def _read_binary(made: _Build, work: Path, kernel: str, exit_code: int, log: str
         made.levels[level] = str(path)
     spill = _SPILL.search(info)
     made.spill_bytes = int(spill.group(1)) if spill else 0
+    count = _GRF.search(info)
+    made.grf_count = int(count.group(1)) if count else 0
 
 
 def read_zebin(data: bytes, kernel: str) -> tuple[str, str | None]:
@@ -298,7 +304,7 @@ def _quote(listing: Path, file: str, source: str) -> None:
     def quoted(match: re.Match[str]) -> str:
         number = int(match.group(2))
         line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-        return f"{match.group(1)}  {line}"
+        return f"{match.group(1)}:  {line}"
 
     out: list[str] = []
     for line in text.splitlines(keepends=True):

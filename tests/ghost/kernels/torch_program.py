@@ -69,3 +69,19 @@ assert torch.allclose(y, y + 3)
 torch.testing.assert_close(x, x + 1)
 torch.set_default_device("xpu")
 assert torch.arange(10)[3].item() == 3
+
+
+# Kernels with a backward of their own.
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        return t * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+leaf = torch.randn(4096, 4096, device="xpu", requires_grad=True)
+Twice.apply(leaf).sum().backward()
+assert leaf.grad.shape == leaf.shape
