@@ -19,16 +19,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from xesmith.cascade import coverage
 from xesmith.cascade.record import LevelResult
 from xesmith.errors import InputKernelError, UsageError
 from xesmith.ghost.launch import Program, TensorSpec
-from xesmith.spec import Shape
+from xesmith.spec import Shape, Spec
 from xesmith.worker.client import TaskResult, WorkerPool
 
 DEFAULT_SEEDS = (0, 1, 2)
 _FAULTS_SHOWN = 6  # of one case
 _REFERENCE_TASK = "xesmith.cascade.interpret_task:reference"
 _CANDIDATE_TASK = "xesmith.cascade.interpret_task:candidate"
+_PROBE_TASK = "xesmith.cascade.interpret_task:probe"
 _COMPARE_TASK = "xesmith.cascade.compare_task:compare"
 
 
@@ -174,8 +176,14 @@ class CorrectnessChecker:
         seeds: Sequence[int] = DEFAULT_SEEDS,
         *,
         baseline: LevelResult | None = None,
+        spec: Spec | None = None,
+        shapes: Sequence[Shape] = (),
     ) -> LevelResult:
         """Judges `candidate` in every case, with every seed.
+
+        `spec` and `shapes`: what it is made for. Where none of `cases` takes the path that the
+        candidate takes at one of these (see `coverage`), a case that does is added; where there
+        is none, the result is "not_read".
 
         `baseline`: the result of the kernel that the candidate came from. What the candidate
         may do that is no error by itself (reads outside a tensor whose values are not used,
@@ -188,6 +196,17 @@ class CorrectnessChecker:
         """
         if not cases or len(set(seeds)) != len(seeds) or not seeds:
             raise ValueError("cases and distinct seeds are needed")
+        uncovered: list[str] = []
+        if spec is not None:
+            cases = [*cases]
+            for shape in shapes:
+                case = self._covering(candidate, spec, shape, cases)
+                if case is None:
+                    uncovered.append(
+                        f"no shape small enough for the interpreter takes the path of {shape.label}"
+                    )
+                elif case not in cases:
+                    cases.append(case)
         with self._lock:
             prepared = self._prepare(reference, cases, seeds)
         keys = [self._key(candidate, reference, case, seeds) for case in cases]
@@ -202,7 +221,35 @@ class CorrectnessChecker:
                 shutil.rmtree(folder, ignore_errors=True)
             self._outcomes.update(zip((keys[i] for i in new), ran, strict=True))
         outcomes = [self._outcomes[key] for key in keys]
-        return _judge(reference, cases, seeds, prepared, outcomes, baseline)
+        return _judge(reference, cases, seeds, prepared, outcomes, baseline, uncovered)
+
+    def _covering(
+        self, candidate: Program, spec: Spec, shape: Shape, cases: Sequence[Case]
+    ) -> Case | None:
+        """One of `cases`, else the cheapest other, that takes the candidate's path at `shape`."""
+        real, *probed = self._probe(candidate, [Case.of(shape), *cases])
+        if real["failure"] is not None:
+            return cases[0]  # it fails before it launches: the check will say so
+        index = coverage.first_covering(probed, real)
+        if index is not None:
+            return cases[index]
+        others = [Case.of(other) for other in coverage.smaller_shapes(spec, shape)]
+        index = coverage.first_covering(self._probe(candidate, others), real)
+        return None if index is None else others[index]
+
+    def _probe(self, candidate: Program, cases: Sequence[Case]) -> list[dict[str, Any]]:
+        folder = Path(tempfile.mkdtemp(dir=self._root, prefix="probe-"))
+        arguments = {
+            "programs": [case.applied(candidate).to_json() for case in cases],
+            "backend": self._backend,
+            "target": self._target,
+        }
+        (result,) = self._gather([self._submit(_PROBE_TASK, arguments, folder)])
+        shutil.rmtree(folder, ignore_errors=True)
+        if result.status == "ok":
+            return result.value
+        failure = _program_failure(result, self._timeout_s, self._memory_bytes)
+        return [{"failure": str(failure), "launches": []} for _ in cases]
 
     def passing(
         self,
@@ -374,6 +421,7 @@ def _judge(
     prepared: Sequence[_Prepared],
     outcomes: Sequence[_Outcome],
     baseline: LevelResult | None,
+    uncovered: Sequence[str],
 ) -> LevelResult:
     records: list[dict[str, Any]] = []
     messages: list[str] = []
@@ -393,13 +441,14 @@ def _judge(
         "seeds": list(seeds),
         "cases": records,
         "not_interpreted": not_interpreted,
+        "uncovered": list(uncovered),
     }
     if reference.kind == "kernel":
         facts["note"] = f"compared with {reference}"
     if messages:
         return LevelResult("correctness", "refused", tuple(messages), facts)
-    if not_interpreted:
-        unchecked = tuple(f"not checked: {text}" for text in not_interpreted)
+    if not_interpreted or uncovered:
+        unchecked = tuple(f"not checked: {text}" for text in (*not_interpreted, *uncovered))
         return LevelResult("correctness", "not_read", unchecked, facts)
     return LevelResult("correctness", "passed", (), facts)
 

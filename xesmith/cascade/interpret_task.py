@@ -1,8 +1,9 @@
 """Runs a program's Model in Triton's interpreter, once per seed and configuration.
 
-Two tasks of the worker role "interpret": `reference` makes inputs, weights and the expected
-outputs (in float64 where the Model allows it); `candidate` reads those inputs and weights and
-writes what it computed. Values travel as raw files (`tensor_files`), never as pickles.
+Tasks of the worker role "interpret": `reference` makes inputs, weights and the expected outputs
+(in float64 where the Model allows it); `candidate` reads those inputs and weights and writes
+what it computed; `probe` tells what a program would launch. Values travel as raw files
+(`tensor_files`), never as pickles.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from xesmith.cascade import tensor_files
 from xesmith.cascade.guarded_memory import GuardedMemory, WatchedTorch
 from xesmith.cascade.interpreter import Watch, install
 from xesmith.ghost.launch import Program, TensorSpec
+from xesmith.ghost.program import make_input
 from xesmith.ghost.torch_device import GhostTorch
 
 MODULE_NAME = "xesmith_program"
@@ -56,7 +58,8 @@ class ProgramError(Exception):
 class _Session:
     """One program, imported once, in a process of its own."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: dict[str, Any], *, computes: bool = True) -> None:
+        self._computes = computes
         self.program = Program.from_json(arguments["program"])
         self.backend: str = arguments["backend"]
         given: dict[str, Any] = arguments.get("target") or {}
@@ -88,7 +91,10 @@ class _Session:
     def _guarded(self, stage: str) -> Generator[None]:
         """Torch answers for the device; what the program raises becomes a ProgramError."""
         ghost = GhostTorch(
-            self.backend, notes=self.notes, properties=self.properties, computes=True
+            self.backend,
+            notes=self.notes,
+            properties=self.properties,
+            computes=self._computes,
         )
         try:
             with ghost, torch.no_grad():
@@ -265,6 +271,37 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     report["weights"] = runner.weights
     report["notes"] = session.notes
     return report
+
+
+def probe(arguments: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """What a program launches in each case; nothing is computed, so sizes cost nothing.
+
+    Arguments: programs (of one source, one a case), backend, target.
+
+    Returns:
+        Per case {"failure": text | None, "launches": [{"kernel", "grid", "constexprs",
+        "options"}]}.
+    """
+    programs: list[dict[str, Any]] = arguments["programs"]
+    try:
+        session = _Session({**arguments, "program": programs[0]}, computes=False)
+    except ProgramError as error:
+        return [{"failure": str(error), "launches": []} for _ in programs]
+    found: list[dict[str, Any]] = []
+    for program in programs:
+        session.program = Program.from_json(program)
+        session.watch.begin(GuardedMemory(), 0)
+        session.watch.leave_out = True
+        failure: str | None = None
+        try:
+            model = session.model(0)
+            inputs = session.program.inputs
+            values = session.inputs(0, 0) if inputs is None else [make_input(i) for i in inputs]
+            session.forward(model, values, 0)
+        except ProgramError as error:
+            failure = str(error)
+        found.append({"failure": failure, "launches": session.watch.left_out})
+    return found
 
 
 class _CandidateRunner:

@@ -15,11 +15,12 @@ Runs in worker processes started with TRITON_INTERPRET=1.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -62,6 +63,7 @@ class Watch:
     leave_out: bool = False
     configurations: int = 1  # the most that any autotuned kernel has
     launches: dict[str, int] = field(default_factory=dict[str, int])
+    left_out: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     programs: int = 0
     outside: dict[tuple[str, str, int | None], OutsideAccess] = field(
         default_factory=dict[tuple[str, str, "int | None"], OutsideAccess]
@@ -73,6 +75,7 @@ class Watch:
         self.configuration = configuration
         self.reverse = self.tuning = self.leave_out = False
         self.launches = {}
+        self.left_out = []
         self.programs = 0
         self.outside = {}
 
@@ -157,6 +160,7 @@ def _executor_call(watch: Watch, original: Callable[..., Any]) -> Callable[..., 
         name: str = executor.fn.__name__
         watch.launches[name] = watch.launches.get(name, 0) + 1
         if watch.leave_out:
+            watch.left_out.append(_describe(executor, args, kwargs))
             return None
         outer, watch.kernel = watch.kernel, name
         try:
@@ -167,6 +171,26 @@ def _executor_call(watch: Watch, original: Callable[..., Any]) -> Callable[..., 
             watch.kernel = outer
 
     return call
+
+
+def _describe(executor: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """A launch as JSON: kernel, grid of three, constexprs and options (num_warps, ...)."""
+    names = set(inspect.getfullargspec(executor.fn).args)
+    own = {*names, "grid", "warmup"}  # the last two are how Triton itself passes a launch on
+    options = {k: v for k, v in kwargs.items() if k not in own}
+    bound = inspect.signature(executor.fn).bind(
+        *args, **{k: v for k, v in kwargs.items() if k in names}
+    )
+    bound.apply_defaults()
+    values = dict(bound.arguments)
+    grid: Any = executor.grid(values) if callable(executor.grid) else executor.grid
+    grid = tuple(cast(Any, grid)) if isinstance(grid, (tuple, list)) else (grid,)
+    return {
+        "kernel": executor.fn.__name__,
+        "grid": [int(n) for n in grid] + [1] * (3 - len(grid)),
+        "constexprs": {name: str(values[name]) for name in executor.constexprs},
+        "options": {name: str(value) for name, value in options.items()},
+    }
 
 
 def _replace_grid_index(builder: Any, watch: Watch) -> None:

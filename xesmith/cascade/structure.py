@@ -42,6 +42,11 @@ def check(launches: Iterable[Launch], device: Device) -> LevelResult:
     return LevelResult("structure", "passed", (), facts)
 
 
+def is_block_size(name: str) -> bool:
+    """Whether a constexpr of this name is the size of a tile."""
+    return _BLOCK_SIZE.fullmatch(name) is not None
+
+
 def _faults(launch: Launch, device: Device) -> Iterator[str]:
     options = launch.options
     given = options.get("num_warps")
@@ -57,7 +62,7 @@ def _faults(launch: Launch, device: Device) -> Iterator[str]:
         yield from _work_group_faults(options, warps, device)
     for name, value in launch.constexprs.items():
         is_size = isinstance(value, int) and not isinstance(value, bool)
-        if is_size and _BLOCK_SIZE.fullmatch(name) and not _is_power_of_two(value):
+        if is_size and is_block_size(name) and not _is_power_of_two(value):
             yield f"block size {name} is {value}, not a power of two"
 
 

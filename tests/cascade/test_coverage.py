@@ -1,0 +1,126 @@
+"""A candidate whose new path is guarded must be checked on that path."""
+
+from __future__ import annotations
+
+import pytest
+
+from xesmith.cascade import coverage
+from xesmith.cascade.correctness import Case, Reference
+from xesmith.spec import load_spec
+
+SPEC = """
+inputs:
+  x: {shape: [ROWS, COLS], dtype: float16}
+inits: []
+bench:
+  - {params: [x], dtype: float16, dims: {ROWS: 8192, COLS: 4096}, flop: "ROWS*COLS"}
+"""
+
+#: a new kernel, launched only where COLS is a multiple of 4096
+GUARDED = """
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = tl.program_id(0) * n + start + i
+        x = tl.load(x_ptr + at, mask=start + i < n)
+        tl.store(y_ptr + at, x * 2, mask=start + i < n)
+
+
+@triton.jit
+def fast_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        at = tl.program_id(0) * n + start + i
+        tl.store(y_ptr + at, tl.load(x_ptr + at) * FACTOR)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        rows, n = x.shape
+        if CONDITION:
+            fast_kernel[(rows,)](x, y, n, BLOCK=1024, num_warps=8)
+        else:
+            double_kernel[(rows,)](x, y, n, BLOCK=256)
+        return y
+"""
+
+
+@pytest.fixture
+def judge(checker, program, header, double_reference, tmp_path):
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+
+    def check(factor: str, condition: str = "n % 4096 == 0"):
+        source = GUARDED.replace("FACTOR", factor).replace("CONDITION", condition)
+        usual = Case("small", inputs=spec.scale(shape).inputs)
+        return checker.check(
+            program(header + source),
+            Reference(program(double_reference), "pytorch"),
+            [usual],
+            spec=spec,
+            shapes=[shape],
+        )
+
+    return check
+
+
+def test_a_case_on_the_guarded_path_is_added(judge):
+    result = judge("2")
+    assert (result.status, result.messages) == ("passed", ())
+    first, second = result.facts["cases"]
+    assert first["launches"] == {"double_kernel": 1}
+    assert second["launches"] == {"fast_kernel": 1}
+    assert "COLS=4096" in second["case"]
+    assert second["programs"] <= coverage.LARGEST_PROGRAM_COUNT
+
+
+def test_a_fault_on_the_guarded_path_is_found(judge):
+    result = judge("3")
+    assert result.status == "refused"
+    assert all("COLS=4096" in message for message in result.messages)
+
+
+def test_a_path_of_the_real_shape_alone_is_not_read_and_never_passed(judge):
+    result = judge("2", "rows == 8192")
+    assert result.status == "not_read"
+    assert "takes the path of bench[0] ROWS=8192 COLS=4096" in result.messages[0]
+
+
+def test_nothing_is_added_where_the_usual_case_takes_the_path(judge):
+    result = judge("2", "True")
+    assert [c["launches"] for c in result.facts["cases"]] == [{"fast_kernel": 1}]
+
+
+def launch(**changes):
+    one = {
+        "kernel": "k",
+        "grid": [16, 16, 1],
+        "constexprs": {"BLOCK_M": "128", "HEAD_DIM": "64"},
+        "options": {"num_warps": "8"},
+    }
+    return {"failure": None, "launches": [one | changes]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "covered"),
+    [
+        ({"grid": [2, 2, 1]}, True),
+        ({"grid": [2, 1, 1]}, False),  # one tile along an axis that has many
+        ({"kernel": "other"}, False),
+        ({"constexprs": {"BLOCK_M": "64", "HEAD_DIM": "64"}}, False),
+        ({"constexprs": {"BLOCK_M": "128", "HEAD_DIM": "32"}}, True),  # a size, not a tile
+        ({"options": {"num_warps": "4"}}, False),
+    ],
+)
+def test_what_covers(changes, covered):
+    assert coverage.covers(launch(**changes), launch()) is covered
+
+
+def test_another_number_of_launches_or_a_failure_covers_nothing():
+    twice = launch()
+    twice["launches"] = twice["launches"] * 2
+    assert not coverage.covers(twice, launch())
+    assert not coverage.covers(launch() | {"failure": "ValueError"}, launch())

@@ -1,0 +1,92 @@
+"""Which small shapes take a program's path at a real shape.
+
+A candidate may launch its new kernels only where their guards hold (`n_cols % 4096 == 0`), so a
+scaled-down shape can take the original path: it would show that the original is right, and
+nothing of the candidate. A small case covers a shape where the program launches the same
+kernels in the same order, with the same tiles and options, in grids of more than one program
+wherever the real grid has more than one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xesmith.cascade.structure import is_block_size
+from xesmith.spec import Budget, Shape, Spec
+
+#: the most that is interpreted for coverage
+LARGEST_ELEMENTS = 2**24
+LARGEST_FLOP = 8e9
+LARGEST_PROGRAM_COUNT = 1024
+
+_TILES = (512, 1024, 2048)
+_SMALL = Budget(elements=2**18, flop=3e8)
+_LARGEST_DIM_COUNT = 6
+
+
+def covers(small: Mapping[str, Any], real: Mapping[str, Any]) -> bool:
+    """Whether what was probed (`interpret_task.probe`) of a small case covers a real one."""
+    if small["failure"] is not None or real["failure"] is not None:
+        return False
+    return len(small["launches"]) == len(real["launches"]) and all(
+        _same_path(a, b) for a, b in zip(small["launches"], real["launches"], strict=True)
+    )
+
+
+def programs(probed: Mapping[str, Any]) -> int:
+    """Programs of all grids together."""
+    return sum(g[0] * g[1] * g[2] for g in (launch["grid"] for launch in probed["launches"]))
+
+
+def smaller_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
+    """Shapes that might cover `shape`, the cheapest first; `spec.scale` comes before all."""
+    usual = spec.scale(shape)
+    made = {other.label: other for other in _alternatives(spec, shape)}
+    made.pop(usual.label, None)
+    affordable = [
+        other
+        for other in made.values()
+        if other.input_elements <= LARGEST_ELEMENTS and (other.flop or 0) <= LARGEST_FLOP
+    ]
+    affordable.sort(key=lambda other: (other.flop or 0) + 100 * other.input_elements)
+    return (usual, *affordable)
+
+
+def _alternatives(spec: Spec, shape: Shape) -> Iterator[Shape]:
+    sizes = {
+        name: value
+        for name, value in shape.dims.items()
+        if isinstance(value, int) and not isinstance(value, bool) and value > 16
+    }
+    names = sorted(sizes, key=lambda name: sizes[name])[:_LARGEST_DIM_COUNT]
+    for tile in _TILES:
+        tiles = {name: tile for name, value in sizes.items() if value >= 2 * tile}
+        if tiles:
+            yield spec.scale(shape, tiles)
+    for count in range(1, len(names)):
+        for fixed in itertools.combinations(names, count):
+            for budget in (_SMALL, None):
+                yield spec.scale(shape, budget=budget, fixed=fixed)
+    yield shape
+
+
+def _same_path(small: Mapping[str, Any], real: Mapping[str, Any]) -> bool:
+    if small["kernel"] != real["kernel"] or small["options"] != real["options"]:
+        return False
+    several = all(a > 1 or b == 1 for a, b in zip(small["grid"], real["grid"], strict=True))
+    return several and _tiles(small) == _tiles(real)
+
+
+def _tiles(launch: Mapping[str, Any]) -> dict[str, str]:
+    constexprs: Mapping[str, str] = launch["constexprs"]
+    return {name: value for name, value in constexprs.items() if is_block_size(name)}
+
+
+def first_covering(probed: Sequence[Mapping[str, Any]], real: Mapping[str, Any]) -> int | None:
+    """The index of the first probed case that covers `real` and is no great work."""
+    for index, small in enumerate(probed):
+        if covers(small, real) and programs(small) <= LARGEST_PROGRAM_COUNT:
+            return index
+    return None
