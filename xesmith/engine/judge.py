@@ -117,13 +117,18 @@ class Judge:
     def correctness(
         self, text: str, baseline: Baseline, seeds: Sequence[int] = DEFAULT_SEEDS
     ) -> LevelResult:
-        """The results of `text` at every case of the baseline, against the reference."""
+        """The results of `text` at every case of the baseline, against the reference.
+
+        Where none of these takes the path of a shape of the spec, one that does is added.
+        """
         return self.session.checker.check(
             self.problem.program(text),
             self.reference,
             baseline.cases,
             seeds,
             baseline=baseline.correctness,
+            spec=self.problem.spec,
+            shapes=self.problem.shapes,
         )
 
 
