@@ -346,6 +346,12 @@ def test_order_key_needs_no_clock(evidence_maker: ModuleType) -> None:
     assert order[0].startswith("bp 256x")
     assert order[0].endswith("g256")
     assert order[-1] == "bp 256x256 w32 g128"  # the most spill
+    # Dropping masks makes the loop shorter and leaves its 134 SLM messages: that is better.
+    masked, bare = (
+        m.make(native=m.native(loops=(m.native_loop(instructions=n, dpas=16, slm_messages=134),)))
+        for n in (348, 300)
+    )
+    assert order_key(bare) < order_key(masked)
     failed = m.make(failure={"kind": "out_of_resources", "message": "SLM"})
     assert order_key(m.make()) < order_key(failed) < order_key(m.make(native=None))
 
