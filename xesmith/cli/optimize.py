@@ -53,6 +53,10 @@ def optimize(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out where it stopped.")
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", min=1, help="Seconds for a candidate at one shape and level."),
+    ] = 120.0,
     as_json: JsonFlag = False,
 ) -> int:
     """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
@@ -79,7 +83,10 @@ def optimize(
     judged_by = find_reference(problem.program(), reference)
     if resume and out is None:
         raise UsageError("--resume needs the run folder", remedy="give it with --out DIR")
-    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
+    with (
+        progress(quiet=as_json) as shown,
+        Session(target, toolchain=toolchain, timeout_s=timeout) as session,
+    ):
         header = {
             "kernel": str(kernel),
             "problem": problem.name,

@@ -42,6 +42,10 @@ def verify(
     toolchain: Annotated[
         str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", min=1, help="Seconds for a candidate at one shape and level."),
+    ] = 120.0,
     as_json: JsonFlag = False,
 ) -> int:
     """Judge a candidate: syntax, structure, lowering, correctness, performance (predicted)."""
@@ -66,7 +70,10 @@ def verify(
         )
     text = read_source(candidate)
     judged_by = find_reference(problem.program(), reference)
-    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
+    with (
+        progress(quiet=as_json) as shown,
+        Session(target, toolchain=toolchain, timeout_s=timeout) as session,
+    ):
         judge = Judge(session, problem, judged_by, shown.say)
         baseline = judge.baseline()
         shown.say(f"lowering {candidate}")

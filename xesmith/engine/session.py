@@ -13,10 +13,17 @@ from xesmith.lowering.lowerer import Lowerer
 from xesmith.toolchain import Toolchain, find_toolchain
 
 DEFAULT_TARGET = "bmg-g31"
+DEFAULT_TIMEOUT_S = 120.0
 
 
 class Session:
     """Opens what judging needs, once. A context manager.
+
+    Args:
+        target: name of the device.
+        toolchain: name of the compiler; None takes the first that there is.
+        parallel: programs at once.
+        timeout_s: for lowering one program at one shape, and for interpreting it.
 
     Raises (from the constructor):
         UsageError: no such device or toolchain.
@@ -30,15 +37,21 @@ class Session:
         toolchain: str | None = None,
         parallel: int = 2,
         cache: bool = True,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self.device: Device = load_device(target)
         self.toolchain: Toolchain = find_toolchain(
             toolchain, self.device.kind, native=self.device.kind == "xpu"
         )
-        self.lowerer = Lowerer(self.toolchain, self.device, parallel=parallel, cache=cache)
+        self.lowerer = Lowerer(
+            self.toolchain, self.device, parallel=parallel, cache=cache, timeout_s=timeout_s
+        )
         self._pool = interpreter_pool(self.toolchain.python, parallel=parallel)
         self.checker = CorrectnessChecker(
-            self._pool, backend=self.device.kind, target=self._target_properties()
+            self._pool,
+            backend=self.device.kind,
+            target=self._target_properties(),
+            timeout_s=timeout_s,
         )
 
     def __enter__(self) -> Session:

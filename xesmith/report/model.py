@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from xesmith.ledger import Ledger, StageOutcome, Trial
@@ -162,7 +163,7 @@ def _correctness(trial: Trial | None) -> dict[str, Any] | None:
 
 
 def _diff(old: str, new: str, header: Mapping[str, Any]) -> str:
-    name = header.get("kernel", "kernel.py")
+    name = Path(header["kernel"]).name
     lines = difflib.unified_diff(
         old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )

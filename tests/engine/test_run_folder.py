@@ -1,0 +1,53 @@
+"""Run folders: one run each, resumed only with what it was begun with."""
+
+import pytest
+
+from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
+from xesmith.errors import UsageError
+
+HEADER = {"kernel": "k.py", "source": "x = 1\n", "stages": ["dtype_fix"]}
+
+
+def test_a_new_run_makes_its_folder(tmp_path):
+    with RunFolder.open(tmp_path / "a" / "b", HEADER, resume=False) as run:
+        assert run.ledger.header == HEADER
+        assert (run.folder / LEDGER_FILE).is_file()
+
+
+def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path):
+    RunFolder.open(tmp_path, HEADER, resume=False).__exit__(None, None, None)
+    with RunFolder.open(tmp_path, {**HEADER, "kernel": "./k.py"}, resume=True) as run:
+        assert run.ledger.header == HEADER
+
+
+@pytest.mark.parametrize("field", ["source", "stages"])
+def test_a_run_is_not_resumed_with_anything_else(tmp_path, field):
+    RunFolder.open(tmp_path, HEADER, resume=False).__exit__(None, None, None)
+    with pytest.raises(UsageError, match=f"the run in this folder had another {field}"):
+        RunFolder.open(tmp_path, {**HEADER, field: ["other"]}, resume=True)
+
+
+def test_a_second_run_does_not_overwrite_the_first(tmp_path):
+    RunFolder.open(tmp_path, HEADER, resume=False).__exit__(None, None, None)
+    with pytest.raises(UsageError, match="already holds a run") as caught:
+        RunFolder.open(tmp_path, HEADER, resume=False)
+    assert "--resume" in str(caught.value.remedy)
+
+
+def test_resuming_where_nothing_is_says_so(tmp_path):
+    with pytest.raises(UsageError, match="no ledger"):
+        RunFolder.open(tmp_path, HEADER, resume=True)
+
+
+def test_a_folder_that_cannot_be_made_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        RunFolder.open(tmp_path / "file" / "run", HEADER, resume=False)
+
+
+def test_files_are_written_whole(tmp_path):
+    with RunFolder.open(tmp_path, HEADER, resume=False) as run:
+        run.write_text("a.txt", "one\r\n")
+        path = run.write_text("a.txt", "two\r\n")
+        assert path.read_bytes() == b"two\r\n"
+        assert sorted(p.name for p in tmp_path.glob("*.txt*")) == ["a.txt"]
