@@ -146,3 +146,30 @@ def test_suppressed_kinds_exist():
     from xesmith.findings.record import KINDS
 
     assert set(POINTER_FINDINGS) <= set(KINDS)
+
+
+@pytest.mark.intel
+def test_where_block_pointers_trip_the_compiler_all_become_pointers(run_text):
+    text = (Path(__file__).parent / "kernels" / "descriptors.py").read_text()
+    trips = "import os\nfrom triton.language import core\n\n"
+    trips += "core.make_block_ptr = lambda *a, **k: os.abort()\n"
+    run = run_text(trips + text.replace("256, 256, 32, num_warps=32", "128, 128, 32, num_warps=32"))
+    assert run.failure is None
+    assert run.notes == (
+        "the compiler fails on descriptors lowered as block pointers; here they are tensors of "
+        "pointers",
+    )
+    (lowering,) = run.lowerings
+    assert lowering.failure is None
+    assert len(lowering.notes) == 3
+    assert all(note.endswith("lowered as a tensor of pointers") for note in lowering.notes)
+    assert lowering.suppress == POINTER_FINDINGS
+
+
+@pytest.mark.intel
+def test_a_configuration_may_set_the_block_of_a_descriptor(run_file):
+    run = run_file("tuned_descriptors.py")
+    assert run.failure is None
+    assert [item.failure for item in run.lowerings] == [None, None]
+    assert [item.launch.grid for item in run.lowerings] == [(32, 16, 1), (64, 32, 1)]
+    assert [item.launch.values["a"][3] for item in run.lowerings] == [[32, 64], [16, 32]]

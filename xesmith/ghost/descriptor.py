@@ -24,7 +24,7 @@ import types
 from collections.abc import Callable, Generator
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from xesmith.ghost.foreign import foreign
 from xesmith.ghost.position import function_position
@@ -47,27 +47,28 @@ _NAMESPACE = "__xesmith_descriptor"
 Report = Callable[[str, tuple[str, ...]], None]
 
 
-class TensorDescriptor(NamedTuple):
-    """Stands in for `triton.tools.tensor_descriptor.TensorDescriptor`, made on the host."""
+@dataclass
+class TensorDescriptor:
+    """Stands in for `triton.tools.tensor_descriptor.TensorDescriptor`, made on the host.
+
+    A program may change `block_shape` until the launch (`pre_hook` of a configuration does).
+    """
 
     base: Any
     shape: Any
     strides: Any
     block_shape: Any
+    padding: str = "zero"
 
     @staticmethod
     def from_tensor(tensor: Any, block_shape: Any) -> TensorDescriptor:
-        return host_descriptor(tensor, tensor.shape, tensor.stride(), block_shape)
+        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape)
 
-
-def host_descriptor(
-    base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
-) -> TensorDescriptor:
-    constexpr = foreign("triton.language").constexpr
-    sizes = tuple(constexpr(int(b)) for b in block_shape)
-    return TensorDescriptor(
-        base, tuple(int(s) for s in shape), tuple(int(s) for s in strides), sizes
-    )
+    def packed(self) -> tuple[Any, ...]:
+        """A tuple, which Triton can pass to a kernel."""
+        constexpr = foreign("triton.language").constexpr
+        shape, strides = (tuple(int(n) for n in part) for part in (self.shape, self.strides))
+        return self.base, shape, strides, tuple(constexpr(int(b)) for b in self.block_shape)
 
 
 @contextlib.contextmanager
@@ -102,6 +103,14 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Generator
                 report(access.sentence(line), access.suppress)
         return tree
 
+    original_run = function_class.run
+
+    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(_packed(a, TensorDescriptor) for a in args)
+        return original_run(
+            function, *args, **{k: _packed(a, TensorDescriptor) for k, a in kwargs.items()}
+        )
+
     original_call = generator_class.call_JitFunction
 
     def call(generator: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -110,6 +119,7 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Generator
         return original_call(generator, function, args, kwargs)
 
     stand_ins: list[tuple[Any, str, Any]] = [
+        (function_class, "run", run),
         (generator_class, "call_JitFunction", call),
         (tl, "make_tensor_descriptor", functions.make_tensor_descriptor),
         (function_class, "parse", parse),
@@ -117,7 +127,7 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Generator
     if not hasattr(triton, "set_allocator"):
         stand_ins.append((triton, "set_allocator", _set_allocator))
     host = types.ModuleType("triton.tools.tensor_descriptor")
-    host.TensorDescriptor = _HostDescriptor  # type: ignore[attr-defined]
+    host.TensorDescriptor = TensorDescriptor  # type: ignore[attr-defined]
     with contextlib.ExitStack() as undo:
         for owner, name, stand_in in stand_ins:
             before = getattr(owner, name, None)
@@ -133,15 +143,6 @@ def translated_descriptors(report: Report, *, block_pointers: bool) -> Generator
 
 def _set_allocator(_: Any) -> None:
     """Newer kernels give Triton an allocator for descriptors; nothing is allocated here."""
-
-
-class _HostDescriptor:
-    """What `TensorDescriptor(...)` of the host makes: a tuple that Triton can pass."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return host_descriptor(*args, **kwargs)
-
-    from_tensor = staticmethod(TensorDescriptor.from_tensor)
 
 
 def _packed(value: Any, descriptor_class: type) -> Any:

@@ -81,7 +81,9 @@ class Lowerer:
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
         self._target = target_json(device)
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = (
+            tempfile.TemporaryDirectory(prefix="xesmith-lower-") if self._cache is None else None
+        )
         self._tasks: set[Future[TaskResult]] = set()
         self._compiler = f"{toolchain.triton_distribution} {toolchain.triton_version}"
         self._parallel = parallel
@@ -107,7 +109,6 @@ class Lowerer:
         self._workers.close()
         if self._scratch is not None:
             self._scratch.cleanup()
-            self._scratch = None
         if self._cache is not None:
             self._cache.evict_at_times()
 
@@ -142,8 +143,8 @@ class Lowerer:
                 raise
         return [done[key] for key in keys]
 
-    def _lower(self, program: Program, key: str | None, native: bool) -> GhostRun:
-        if self._cache is not None and key is not None and (hit := self._cache.get(key)):
+    def _lower(self, program: Program, key: str, native: bool) -> GhostRun:
+        if self._cache is not None and (hit := self._cache.get(key)):
             return hit
         folder = self._new_folder()
         try:
@@ -158,7 +159,7 @@ class Lowerer:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        if self._cache is None or key is None or not _is_lasting(run):
+        if self._cache is None or not _is_lasting(run):
             return run
         return self._cache.put(key, run, folder, dependencies)
 
@@ -275,11 +276,10 @@ class Lowerer:
         return replace(run, lowerings=tuple(_share_native(item, built) for item, built in done))
 
     def _new_folder(self) -> Path:
-        if self._cache is not None:
-            return self._cache.new_folder()
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="xesmith-lower-")
-        return Path(tempfile.mkdtemp(dir=self._scratch.name))
+        if self._scratch is not None:
+            return Path(tempfile.mkdtemp(dir=self._scratch.name))
+        assert self._cache is not None
+        return self._cache.new_folder()
 
     def _key(self, program: Program, native: bool) -> str:
         tools = self.toolchain.native
@@ -352,11 +352,15 @@ def _fails_on_block_pointers(run: GhostRun) -> bool:
     """Whether a kernel whose descriptors became block pointers trips the compiler."""
     return any(
         item.failure is not None
-        and item.failure.kind in ("compile", "crash")
-        and item.failure.level != "ttir"
+        # An error of the front end is the kernel's own.
+        and (item.failure.kind == "crash" or _failed_in_a_pass(item.failure))
         and any("descriptor" in note and "block pointer" in note for note in item.notes)
         for item in run.lowerings
     )
+
+
+def _failed_in_a_pass(failure: Failure) -> bool:
+    return failure.kind == "compile" and failure.level != "ttir"
 
 
 def _is_lasting(run: GhostRun) -> bool:
