@@ -238,3 +238,55 @@ def test_strides_that_a_block_cannot_have(strides: str, value: int, reason: str)
     (load,) = read_ttgir(text, launch, {}).accesses
     assert load.argument == "p"
     assert (load.why_not_block_io or "").startswith(reason)
+
+
+DOTS = """
+"builtin.module"() ({
+  "tt.func"() <{function_type = () -> (), sym_name = "f"}> ({
+    DOT
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) {MARK"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 16 : i32} : () -> ()
+"""
+
+
+def dot(a: str, b: str, acc: str, k: int = 64, n: int = 64, precision: int = 0) -> str:
+    """One dot of 64 x k x n whose result stays in a blocked layout; precision 2 is ieee."""
+    types = [f"tensor<{m}x{w}x{t}, {BLOCKED}>" for m, w, t in ((64, k, a), (k, n, b), (64, n, acc))]
+    made = "".join(f'%v{i} = "x.make"() : () -> {t} ' for i, t in enumerate(types))
+    return (
+        f'"x.scope"() ({{ {made} %r = "tt.dot"(%v0, %v1, %v2) '
+        f"<{{inputPrecision = {precision} : i32, maxNumImpreciseAcc = 0 : i32}}> : "
+        f"({', '.join(types)}) -> {types[2]} }}) : () -> ()"
+    )
+
+
+@pytest.mark.mlir
+@pytest.mark.parametrize(
+    ("dots", "reasons"),
+    [
+        ([dot("f64", "f64", "f64")], ["DPAS has no float64"]),
+        ([dot("f16", "bf16", "f32")], ["different element types, f16 and bf16"]),
+        ([dot("f32", "f32", "f32", precision=2)], ["'ieee': DPAS takes float32 only as tf32"]),
+        ([dot("f16", "f16", "f32", k=8)], ["its K is 8; one DPAS of f16 takes 16"]),
+        ([dot("f16", "f16", "f32", n=8)], ["its N is 8; one DPAS makes 16 columns"]),
+        ([dot("f16", "f16", "f64")], ["no f64 accumulator for f16"]),
+        ([dot("i16", "i16", "i32")], ["DPAS has no i16 operands"]),
+        ([dot("f16", "f16", "f32")], ["kept layout blocked; the IR tells no reason"]),
+        (
+            [dot("f16", "f16", "f32"), dot("f64", "f64", "f64")],
+            ["every dot of a kernel must qualify, and the one", "DPAS has no float64"],
+        ),
+    ],
+)
+def test_why_a_dot_is_not_on_dpas(dots: list[str], reasons: list[str]) -> None:
+    launch = Launch(0, "f", "f.py", 1, (1, 1, 1), {}, {}, {}, (), {})
+    text = DOTS.replace("DOT", " ".join(dots))
+    found = read_ttgir(text.replace("MARK", "ttig.support_dpas, "), launch, {}).dots
+    for one, reason in zip(found, reasons, strict=True):
+        assert one.on_dpas is False
+        assert reason in (one.why_not_dpas or "")
+    without = read_ttgir(text.replace("MARK", "ttig.min_sg_size = 8 : i32, "), launch, {}).dots
+    assert {d.why_not_dpas for d in without} == {
+        "the compiler takes this device for one without DPAS"
+    }

@@ -256,3 +256,30 @@ def test_slopes_of_an_offset() -> None:
     values, marked, _ = values_of(body)
     assert values.slopes(marked["o"]) == (Slope("s", modulo="m"), Slope(2))
     assert values.slopes(marked["x"]) is None
+
+
+def test_base_of_an_address_is_known_where_all_ways_lead_to_it() -> None:
+    body = """
+    %c = "arith.constant"() <{value = true}> : () -> i1
+    %q = "tt.addptr"(%p, %m) : (!tt.ptr<f16>, i32) -> !tt.ptr<f16>
+    %o = "x.other"() : () -> !tt.ptr<f16>
+    %same = "arith.select"(%c, %p, %q) : (i1, !tt.ptr<f16>, !tt.ptr<f16>) -> !tt.ptr<f16>
+    %two = "arith.select"(%c, %p, %o) : (i1, !tt.ptr<f16>, !tt.ptr<f16>) -> !tt.ptr<f16>
+    %if = "scf.if"(%c) ({
+      "scf.yield"(%q) : (!tt.ptr<f16>) -> ()
+    }, {
+      "scf.yield"(%o) : (!tt.ptr<f16>) -> ()
+    }) : (i1) -> !tt.ptr<f16>
+    %loop = "scf.for"(%m, %k, %s, %q) ({
+    ^bb0(%i: i32, %a: !tt.ptr<f16>):
+      %n = "tt.addptr"(%a, %s) : (!tt.ptr<f16>, i32) -> !tt.ptr<f16>
+      "scf.yield"(%n) : (!tt.ptr<f16>) -> ()
+    }) : (i32, i32, i32, !tt.ptr<f16>) -> !tt.ptr<f16>
+    "t.same"(%same) : (!tt.ptr<f16>) -> ()
+    "t.two"(%two) : (!tt.ptr<f16>) -> ()
+    "t.if"(%if) : (!tt.ptr<f16>) -> ()
+    "t.loop"(%loop) : (!tt.ptr<f16>) -> ()
+    """
+    values, marked, _ = values_of(body)
+    found = {name: values.base_argument(value) for name, value in marked.items()}
+    assert found == {"same": "p", "two": None, "if": None, "loop": "p"}

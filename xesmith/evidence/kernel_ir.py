@@ -42,6 +42,7 @@ STORES = frozenset({"tt.store"}) | _DESCRIPTOR_STORES
 PREFETCHES = frozenset(
     {"triton_intel_gpu.prefetch", "ttig.prefetch", "ttig.descriptor_prefetch"}
 )  # fmt: skip
+_SAME_BLOCK = frozenset({"ttg.convert_layout", "builtin.unrealized_conversion_cast"})
 _BLOCK_MAKERS = frozenset(
     {
         "tt.make_tensor_ptr",
@@ -145,10 +146,9 @@ class KernelIr:
     def trips_around(self, op: Operation) -> Floats | None:
         """How often an operation runs, per program: the product of the loops around it.
 
-        Where only bounds of a count are known, their middle stands for it.
-
-        A branch counts as taken unless the captured values prove that it is not. None where
-        a loop's count is unknown.
+        Where only bounds of a count are known, their middle stands for it. A branch counts as
+        taken unless the captured values prove that it is not. None where a loop's count is
+        unknown.
         """
         product = self._taken(op).astype(np.float64)
         if not product.any():
@@ -214,13 +214,12 @@ class KernelIr:
         argument = self.values.base_argument(pointer)
         if pointer.type.kind == "descriptor":
             maker, _ = self._block(pointer)
-            name = argument or self.values.argument(pointer)
             offsets = tuple(
                 self.values.range(operand)
                 for operand in op.operands[1:]
                 if not operand.type.shape and not operand.type.is_pointer
             )
-            return Address("descriptor", name, maker, offsets)
+            return Address("descriptor", argument, maker, offsets)
         if pointer.type.kind == "block_pointer":
             maker, block_offsets = self._block(pointer)
             return Address("block_pointer", argument, maker, block_offsets)
@@ -236,10 +235,7 @@ class KernelIr:
         while current is not None and current not in seen:
             seen.add(current)
             owner = current.owner
-            if owner is not None and owner.name in (
-                "tt.make_tensor_ptr", "tt.make_tensor_descriptor",
-                "tt.experimental_make_tensor_descriptor",
-            ):  # fmt: skip
+            if owner is not None and owner.name in _BLOCK_MAKERS:
                 if owner.name != "tt.make_tensor_ptr":
                     return owner, unknown
                 starts = [self.values.range(o) for o in owner.operands[1 + 2 * rank :]]
@@ -249,14 +245,10 @@ class KernelIr:
                 moved = [_plus(a, b) for a, b in zip(moved, steps, strict=True)]
                 current = owner.operands[0]
                 continue
-            if (
-                owner is None
-                and current.block_of is not None
-                and current.block_of in (self.loop_operations)
-            ):
+            if owner is None:
                 moved = self._moved_by_loop(current, moved)
-            elif owner is not None and owner.name in LOOPS:
-                moved = [None] * rank
+            elif owner.name in LOOPS or owner.name not in _SAME_BLOCK:
+                moved = [None] * rank  # how far it has moved by then is not followed
             current = self.values.pointer_source(current)
         return None, unknown
 

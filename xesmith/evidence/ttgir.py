@@ -139,11 +139,11 @@ def _dot(ir: KernelIr, dialect: Dialect, op: Operation) -> Dot:
         reached=ir.reached(op),
         encoding=None if encoding is None else encoding.short,
         on_dpas=None if dialect == "none" else on_dpas,
-        why_not_dpas=None if on_dpas or dialect == "none" else _why_not_dpas(ir, dialect, op),
+        why_not_dpas=None if on_dpas or dialect == "none" else _why_not_dpas(ir, op),
     )
 
 
-def _dot_obstacle(dialect: Dialect, op: Operation) -> str | None:
+def _dot_obstacle(op: Operation) -> str | None:
     """Why DPAS can't make this dot by its types and sizes alone."""
     a, b, acc = (operand.type.element for operand in op.operands[:3])
     _, n, k = dot_shape(op)
@@ -168,18 +168,15 @@ def _dot_obstacle(dialect: Dialect, op: Operation) -> str | None:
     return None
 
 
-def _why_not_dpas(ir: KernelIr, dialect: Dialect, op: Operation) -> str:
-    names = ir.module.attribute_names()
-    supported = (
-        f"{dialect}.support_dpas",
-        f"{dialect}.support_subgroup_matrix_multiply_accumulate",
-    )
-    if not any(name in names for name in supported):
+def _why_not_dpas(ir: KernelIr, op: Operation) -> str:
+    # "support_dpas", later "support_subgroup_matrix_multiply_accumulate".
+    marks = ("support_dpas", "matrix_multiply_accumulate")
+    if not any(mark in name for name in ir.module.attribute_names() for mark in marks):
         return "the compiler takes this device for one without DPAS"
-    if (obstacle := _dot_obstacle(dialect, op)) is not None:
+    if (obstacle := _dot_obstacle(op)) is not None:
         return obstacle
     for other in ir.operations:
-        if other.name in DOTS and (obstacle := _dot_obstacle(dialect, other)) is not None:
+        if other.name in DOTS and (obstacle := _dot_obstacle(other)) is not None:
             line = f" in line {other.site.line}" if other.site.line else ""
             return f"every dot of a kernel must qualify, and the one{line} does not: {obstacle}"
     layout = _short(_encoding(op.results[0]) if op.results else None)

@@ -120,27 +120,41 @@ class Values:
         return self._names[value.index] if value.index < len(self._names) else None
 
     def base_argument(self, pointer: Value) -> str | None:
-        """The function argument from which an address is computed."""
-        seen: set[Value] = set()
-        current: Value | None = pointer
-        while current is not None and current not in seen:
+        """The function argument from which an address is computed; None for several."""
+        found: set[str | None] = set()
+        waiting, seen = [pointer], set[Value]()
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
             seen.add(current)
             if (name := self.argument(current)) is not None:
-                return name if current.type.is_pointer else None
-            current = self.pointer_source(current)
-        return None
+                found.add(name if current.type.is_pointer else None)
+                continue
+            sources = self._pointer_sources(current)
+            if not sources:
+                found.add(None)
+            waiting.extend(sources)
+        return found.pop() if len(found) == 1 else None
+
+    def _pointer_sources(self, value: Value) -> list[Value]:
+        """One step back along an address: every pointer that `value` may be made from."""
+        owner = value.owner
+        if owner is None:
+            start = self._carried_from(value)
+            return [] if start is None else [start]
+        if owner.name in _LOOPS:
+            return [owner.operands[value.index + (3 if owner.name == "scf.for" else 0)]]
+        if owner.name == "scf.if":
+            branches = [region[0].operations[-1].operands for region in owner.regions if region]
+            return [branch[value.index] for branch in branches]
+        pointers = [operand for operand in owner.operands if operand.type.is_pointer]
+        return pointers if owner.name == "arith.select" else pointers[:1]
 
     def pointer_source(self, value: Value) -> Value | None:
-        """One step back along an address: the pointer that `value` is made from."""
-        if value.owner is None:
-            return self._carried_from(value)
-        owner = value.owner
-        if owner.name in _LOOPS:
-            return owner.operands[value.index + (3 if owner.name == "scf.for" else 0)]
-        if owner.name == "scf.if":
-            yields = owner.regions[0][0].operations[-1].operands
-            return yields[value.index] if value.index < len(yields) else None
-        return next((operand for operand in owner.operands if operand.type.is_pointer), None)
+        """One step back along an address, where there is only one way."""
+        sources = self._pointer_sources(value)
+        return sources[0] if len(sources) == 1 else None
 
     @staticmethod
     def _carried_from(value: Value) -> Value | None:
