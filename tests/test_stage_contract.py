@@ -73,6 +73,7 @@ def test_a_stage_is_a_valid_agent_skill(name: str) -> None:
     assert 0 < len(front["description"]) <= 1024
     assert set(front) <= {"name", "description", "license", "compatibility", "metadata"}
     assert front["metadata"]["stage"] == name
+    assert all(isinstance(value, str) for value in front["metadata"].values())
 
 
 def test_the_documented_names_are_the_names() -> None:

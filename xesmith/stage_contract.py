@@ -74,14 +74,18 @@ class Stage(BaseModel):
     def as_agent_skill(self) -> str:
         """The stage as a SKILL.md.
 
-        Agent Skills allow no underscore in a name and know only name, description and
-        metadata, so the contract moves under metadata.
+        Agent Skills allow no underscore in a name, and know only name, description and
+        metadata of plain texts, so the contract moves there.
         """
         metadata = {
             "stage": self.name,
-            "after": list(self.after),
-            "triggers": list(self.triggers),
-            "promises": {k: list(v) for k, v in self.promises.model_dump().items() if v},
+            "after": ", ".join(self.after),
+            "triggers": ", ".join(self.triggers),
+            **{
+                f"promises-{device}": "; ".join(promises)
+                for device, promises in self.promises.model_dump().items()
+                if promises
+            },
         }
         front = {
             "name": self.name.replace("_", "-"),
