@@ -6,8 +6,16 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 @triton.jit
 def gemm_persistent(
-    a, b, c_ptr, M, N, K,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PROGRAMS: tl.constexpr,
+    a,
+    b,
+    c_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    PROGRAMS: tl.constexpr,
 ):
     tiles_n = tl.cdiv(N, BN)
     tiles = tl.cdiv(M, BM) * tiles_n
@@ -28,6 +36,15 @@ b = torch.randn(4096, 4096, dtype=torch.float16, device="xpu")
 c = torch.empty(4096, 4096, dtype=torch.float16, device="xpu")
 programs = torch.xpu.get_device_properties(0).gpu_subslice_count
 gemm_persistent[(programs,)](
-    TensorDescriptor.from_tensor(a, [128, 32]), TensorDescriptor(b, b.shape, b.stride(), [32, 128]),
-    c, 4096, 4096, 4096, 128, 128, 32, programs, num_warps=16,
+    TensorDescriptor.from_tensor(a, [128, 32]),
+    TensorDescriptor(b, b.shape, b.stride(), [32, 128]),
+    c,
+    4096,
+    4096,
+    4096,
+    128,
+    128,
+    32,
+    programs,
+    num_warps=16,
 )

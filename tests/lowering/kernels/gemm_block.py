@@ -6,8 +6,22 @@ import triton.language as tl
 
 @triton.jit
 def gemm_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K, sam, sak, sbk, sbn, scm, scn,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    M,
+    N,
+    K,
+    sam,
+    sak,
+    sbk,
+    sbn,
+    scm,
+    scn,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
 ):
     pid = tl.program_id(0)
     num_m = tl.cdiv(M, BM)
@@ -37,8 +51,21 @@ class Model(nn.Module):
         N = b.shape[1]
         c = torch.empty((M, N), device=a.device, dtype=a.dtype)
         gemm_kernel[lambda m: (triton.cdiv(M, m["BM"]) * triton.cdiv(N, m["BN"]),)](
-            a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(),
-            BM=256, BN=256, BK=32, GROUP=4, num_warps=32, grf_mode="GRF",
+            a,
+            b,
+            c,
+            M,
+            N,
+            K,
+            *a.stride(),
+            *b.stride(),
+            *c.stride(),
+            BM=256,
+            BN=256,
+            BK=32,
+            GROUP=4,
+            num_warps=32,
+            grf_mode="GRF",
         )
         return c
 
