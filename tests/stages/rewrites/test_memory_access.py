@@ -88,3 +88,34 @@ def test_padding_rows_of_softmax_keep_the_mask(kernels: Any) -> None:
     result = memory_access(kernels.source("softmax"), kernels.facts(kernels.softmax(8, 1000)))
     assert isinstance(result, Refusal)
     assert "`n_cols` is not shown to bound each tile of `BLOCK`" in result.reason
+
+
+SELECTING = """\
+@triton.jit
+def kernel(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    total = tl.zeros((BM,), dtype=tl.float32)
+    for n in range(0, N, BN):
+        rn = n + tl.arange(0, BN)
+        x = tl.load(x_ptr + rm[:, None] * N + rn[None, :])
+        x = tl.where(rn[None, :] < N, x, {other})
+        total += tl.max(x, 1)
+    tl.store(y_ptr + rm, total)
+"""
+
+
+@pytest.mark.intel
+def test_a_selection_that_always_holds_goes(kernels: Any, interpreter: Any) -> None:
+    values = {"x_ptr": kernels.tensor(64, 96), "y_ptr": kernels.tensor(64), "M": 64, "N": 96}
+    launch = kernels.launch("kernel", values, {"BM": 32, "BN": 32}, 2)
+    source = SELECTING.format(other='-float("inf")')
+    result = rewritten(source, kernels.facts(launch))
+    assert "tl.where" not in result.kernel_source
+    assert "x = x" not in result.kernel_source
+    assert "N % BN == 0" in result.guard
+    assert interpreter.differences(launch, source, result.kernel_source) == [0.0]
+
+    tail = replace(launch, values={**values, "N": 80})
+    assert isinstance(memory_access(source, kernels.facts(tail)), Refusal)
+    widening = SELECTING.format(other="total[:, None]")
+    assert isinstance(memory_access(widening, kernels.facts(launch)), Refusal)

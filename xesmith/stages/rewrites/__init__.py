@@ -3,6 +3,7 @@
 from xesmith.stages.rewrites.autotuning import autotuning
 from xesmith.stages.rewrites.block_pointers import block_pointers
 from xesmith.stages.rewrites.dtype_fix import dtype_fix
+from xesmith.stages.rewrites.exp2 import exp2
 from xesmith.stages.rewrites.gpu_specific import (
     Configuration,
     SearchSpace,
@@ -23,6 +24,7 @@ __all__ = [
     "autotuning",
     "block_pointers",
     "dtype_fix",
+    "exp2",
     "find_roles",
     "infer_grid",
     "insert_group",

@@ -9,7 +9,7 @@ import libcst as cst
 
 from xesmith.stages.rewrites.poly import Atom, Poly
 from xesmith.stages.rewrites.programs import Numbers
-from xesmith.stages.rewrites.values import Index, State, Value
+from xesmith.stages.rewrites.values import Index, Mask, State, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,17 @@ class Wrap:
 
 
 @dataclass(frozen=True, eq=False)
+class Selection:
+    """`tl.where(mask, value, other)` of a tensor of data, whose shape is known."""
+
+    node: cst.Call
+    mask: Mask
+    shape: tuple[Poly, ...]
+    loops: tuple[Loop, ...]
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
 class Dot:
     """One `tl.dot`, with the shapes of its operands where they are known."""
 
@@ -119,6 +130,7 @@ class Analysis:
     steps: tuple[tuple[Poly, ...], ...]  # of every tl.advance
     wide_casts: tuple[WideCast, ...]
     wraps: tuple[Wrap, ...]
+    selections: tuple[Selection, ...]
     touches: tuple[Touch, ...]
     loops: tuple[Loop, ...]
     states: dict[cst.CSTNode, State]  # before each statement

@@ -55,9 +55,27 @@ class _Editor(cst.CSTTransformer):
             )
         if extra:
             return cst.FlattenSentinel([*extra, updated_node])
+        if updated_node is not original_node and _assigns_itself(updated_node):
+            return cst.RemovalSentinel.REMOVE
         if isinstance(updated_node, cst.IndentedBlock) and not updated_node.body:
             return updated_node.with_changes(body=[cst.parse_statement("pass")])
         return updated_node
+
+
+def _assigns_itself(node: cst.CSTNode) -> bool:
+    """`x = x`, which an edit of the right-hand side can leave."""
+    match node:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=target))],
+                    value=cst.Name(value=value),
+                )
+            ]
+        ):
+            return target == value
+        case _:
+            return False
 
 
 def drop_dead_assignments(module: cst.Module, original: cst.Module) -> cst.Module:

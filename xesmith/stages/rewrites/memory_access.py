@@ -1,24 +1,26 @@
-"""Needless masks, wraps and 64-bit index arithmetic, each dropped behind a guard."""
+"""Needless masks, selections, wraps and 64-bit offsets, each dropped behind a guard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import libcst as cst
+from libcst import matchers as m
 
-from xesmith.stages.rewrites.analysis import Access, Analysis
+from xesmith.stages.rewrites.analysis import Analysis, Loop, Selection
 from xesmith.stages.rewrites.edits import Edits, drop_dead_assignments
+from xesmith.stages.rewrites.poly import ONE
 from xesmith.stages.rewrites.proofs import Proofs
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite, guard_holds
 from xesmith.stages.rewrites.symbolic import analyse
-from xesmith.stages.rewrites.values import Affine, Mask
+from xesmith.stages.rewrites.values import Affine, Mask, Value
 
 #: offsets below this fit in 32 bits
 MAX_OFFSET = 1 << 31
 
 
 def memory_access(source: str, facts: KernelFacts) -> Rewrite | Refusal:
-    """Drop masks and `% M` that divisibility makes needless, and casts of offsets to 64 bits.
+    """Drop masks, `tl.where` and `% M` that divisibility makes needless, and 64-bit offsets.
 
     A mask goes whole or stays whole. What stays is named in the notes with the reason.
     """
@@ -33,13 +35,21 @@ def memory_access(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     for access in analysis.accesses:
         if access.mask is None:
             continue
-        found = _needless_mask(proofs, access)
+        found = _needless_mask(proofs, access.mask, access.loops)
         if isinstance(found, str):
             kept.append(Refusal(f"the mask of the {access.op} stays: {found}", access.line))
             continue
         guards += found
         notes.append(f"line {access.line}: {access.op} without mask")
         edits.replace[access.node] = _without("mask", "other")
+    for selection in analysis.selections:
+        found = _needless_selection(proofs, selection, facts)
+        if isinstance(found, str):
+            kept.append(Refusal(f"tl.where stays: {found}", selection.line))
+            continue
+        guards += found
+        notes.append(f"line {selection.line}: tl.where whose condition always holds")
+        edits.replace[selection.node] = _second_argument
     for wrap in analysis.wraps:
         guard = proofs.inside(wrap.index.start, wrap.index.length, wrap.modulus, wrap.loops)
         if guard is None:
@@ -68,21 +78,45 @@ def memory_access(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     return Rewrite(module.code, tuple(dict.fromkeys(guards)), tuple(notes))
 
 
-def _needless_mask(proofs: Proofs, access: Access) -> list[str] | str:
+def _needless_selection(
+    proofs: Proofs, selection: Selection, facts: KernelFacts
+) -> list[str] | str:
+    """As `_needless_mask`; besides, shape and type of the result must be those of the value."""
+    mask, shape = selection.mask, selection.shape
+    if len(shape) != mask.rank or ONE in shape:
+        return "it may widen the value"
+    if any(shape[c.axis] != c.index.length for c in mask.conditions):
+        return "it may widen the value"
+    if not m.matches(selection.node.args[2].value, _A_NUMBER):
+        return "what it selects instead may widen the type"
+    if any(t.startswith(("*i", "*u")) for t in facts.launches[0].signature.values()):
+        return "integers may become floating-point numbers by it"
+    return _needless_mask(proofs, mask, selection.loops)
+
+
+_INFINITY = m.Call(func=m.Name("float"), args=[m.Arg(m.SimpleString())])
+_A_NUMBER = (
+    m.Float()
+    | m.Integer()
+    | _INFINITY
+    | m.UnaryOperation(operator=m.Minus(), expression=m.Float() | m.Integer() | _INFINITY)
+)
+
+
+def _needless_mask(proofs: Proofs, mask: Value | None, loops: tuple[Loop, ...]) -> list[str] | str:
     """The guards under which every element of the mask is true, or why there are none."""
-    mask = access.mask
     if not isinstance(mask, Mask) or mask.opaque is not None:
         return "it is not a conjunction of bounds of indices"
     guards: list[str] = []
     for condition in mask.conditions:
         index = condition.index
         # the counter may stand on either side of the comparison: i < K - k * BLOCK_K
-        moved = [loop.counter for loop in access.loops if loop.counter in condition.bound.atoms]
+        moved = [loop.counter for loop in loops if loop.counter in condition.bound.atoms]
         start, bound = index.start.narrow(), condition.bound.narrow()
         for counter in moved:
             ahead, _ = bound.split(lambda monomial, c=counter: c in monomial)
             start, bound = start - ahead, bound - ahead
-        guard = proofs.inside(start, index.length, bound, access.loops)
+        guard = proofs.inside(start, index.length, bound, loops)
         if guard is None:
             return (
                 f"`{bound.source()}` is not shown to bound each tile of `{index.length.source()}` "
@@ -140,6 +174,13 @@ def _without(*names: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
         return call.with_changes(args=[*kept[:-1], last])
 
     return replacement
+
+
+def _second_argument(node: cst.CSTNode) -> cst.CSTNode:
+    value = cst.ensure_type(node, cst.Call).args[1].value
+    if isinstance(value, cst.Name | cst.Call | cst.Attribute | cst.Subscript) or value.lpar:
+        return value
+    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _left_side(node: cst.CSTNode) -> cst.CSTNode:

@@ -24,6 +24,7 @@ from xesmith.stages.rewrites.analysis import (
     Block,
     Dot,
     Loop,
+    Selection,
     Touch,
     WideCast,
     Wrap,
@@ -108,6 +109,7 @@ class _Interpreter:
         self.steps: list[tuple[Poly, ...]] = []
         self.wide_casts: list[WideCast] = []
         self.wraps: list[Wrap] = []
+        self.selections: list[Selection] = []
         self.touches: list[Touch] = []
         self.loops: list[Loop] = []
         self.statement: cst.BaseStatement | None = None
@@ -151,6 +153,7 @@ class _Interpreter:
             steps=tuple(self.steps),
             wide_casts=tuple(self.wide_casts),
             wraps=tuple(self.wraps),
+            selections=tuple(self.selections),
             touches=tuple(self.touches),
             loops=tuple(self.all_loops),
             states=self.states,
@@ -659,6 +662,7 @@ class _Interpreter:
                 return None if shape is None or len(shape) > 1 else ()
             return tuple(n for i, n in enumerate(shape) if i != int(axis.value) % len(shape))
         if name == "where" and len(arguments) == 3:
+            self.selection(node, arguments)
             shape = broadcast(shape_of(arguments[1]), shape_of(arguments[2]))
             return shape if shape and ONE not in shape else None  # the condition may widen it
         if name not in _ELEMENTWISE:
@@ -667,6 +671,13 @@ class _Interpreter:
         for value in arguments[:1] if name == "cast" else arguments:
             shape = broadcast(shape, shape_of(value))
         return shape
+
+    def selection(self, node: cst.Call, arguments: Sequence[Value]) -> None:
+        mask, value = arguments[0], arguments[1]
+        shape = value.shape if isinstance(value, Opaque) else None
+        if isinstance(mask, Mask) and shape and self.recording:
+            loops = tuple(self.loops)
+            self.selections.append(Selection(node, mask, shape, loops, self.lines[node]))
 
     def method(self, node: cst.Call, name: str, value: Value, arguments: Sequence[Value]) -> Value:
         """A call such as `desc.load([m, k])` or `x.trans()`."""
