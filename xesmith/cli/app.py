@@ -27,7 +27,7 @@ from xesmith.cli.common import (
 from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
-COMMAND_MODULES = ("inspect", "optimize", "verify", "doctor", "toolchain")
+COMMAND_MODULES = ("inspect", "optimize", "verify", "report", "doctor", "toolchain")
 
 REPORT_TO = "the project's issue tracker"
 

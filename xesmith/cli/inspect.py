@@ -21,6 +21,7 @@ from xesmith.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from xesmith.cascade.examine import Examination
+    from xesmith.engine.problem import Problem
     from xesmith.evidence.record import Evidence
     from xesmith.findings.record import Finding
 
@@ -74,7 +75,7 @@ def inspect(
         print(f"{problem.name} on {description['device_title']} ({description['device']})")
         print(f"compiled by {description['compiler']}, ocloc {description['native_compiler']}")
         for name, item in examined.items():
-            _show(name, item, problem.source.splitlines())
+            _show(name, item, problem)
     if any(item.first_failure for item in examined.values()):
         return EXIT_INPUT_KERNEL
     if fail_on is not None:
@@ -94,9 +95,11 @@ def _as_json(item: Examination) -> dict[str, Any]:
     }
 
 
-def _show(name: str, item: Examination, lines: list[str]) -> None:
+def _show(name: str, item: Examination, problem: Problem) -> None:
+    lines = problem.source.splitlines()
+    declared = problem.constexprs
     print()
-    rows = [_row(evidence) for evidence in item.evidence]
+    rows = [_row(evidence, declared.get(evidence.kernel)) for evidence in item.evidence]
     columns = ["launch", "grid", "configuration", *_COLUMNS]
     if rows:
         table(columns, rows, title=f"{name}: {len(rows)} launch{'es' if len(rows) > 1 else ''}")
@@ -136,10 +139,12 @@ _COLUMNS = (
 )
 
 
-def _row(evidence: Evidence) -> list[str]:
+def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
+    """`declared`: the kernel's constexpr parameters; others are there since Triton specialises
+    on a value of 1."""
     launch, native, derived = evidence.launch, evidence.native, evidence.derived
     configuration = {
-        **{k: v for k, v in launch["constexprs"].items() if isinstance(v, int)},
+        **{k: v for k, v in launch["constexprs"].items() if declared is None or k in declared},
         **{k: v for k, v in launch["options"].items() if k in ("num_warps", "grf_mode")},
     }
     head = [

@@ -15,7 +15,6 @@ from xesmith.cli.common import (
     JsonFlag,
     print_json,
     progress,
-    table,
 )
 from xesmith.errors import UsageError
 
@@ -68,6 +67,7 @@ def optimize(
     from xesmith.engine.session import Session
     from xesmith.report.files import write_results
     from xesmith.report.model import build
+    from xesmith.report.terminal import show
     from xesmith.stage_contract import legal_order, load_stages
 
     known = load_stages()
@@ -114,7 +114,9 @@ def optimize(
     if as_json:
         print_json(_as_json(result, report, files))
     else:
-        _show(report, files)
+        show(report)
+        for name, path in files.items():
+            print(f"  {name}: {path}")
     return EXIT_OK if result.improved else EXIT_NO_IMPROVEMENT
 
 
@@ -136,28 +138,3 @@ def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str
         "after": result.final.trial.summary,
         "files": {name: str(path) for name, path in files.items()},
     }
-
-
-def _show(report: Report, files: dict[str, Path]) -> None:
-    from xesmith.report.model import COLUMNS
-
-    session = report.header["session"]
-    print()
-    table(
-        ["stage", "shape", *(column.title for column in COLUMNS)],
-        [[row.stage, row.shape, *row.cells] for row in report.rows],
-        title=f"{report.header['problem']} on {session['device_title']} ({session['device']})",
-    )
-    for stage in report.stages:
-        print(f"{stage.name}: {stage.status}: {stage.reason}")
-    print()
-    if report.correctness is not None:
-        facts = report.correctness["facts"]
-        shapes = len(facts["cases"])
-        print(
-            f"results: {report.correctness['status']} against {facts['reference']}, "
-            f"{shapes} shape{'s' if shapes != 1 else ''}, seeds {facts['seeds']}"
-        )
-    print(report.verdict)
-    for name, path in files.items():
-        print(f"  {name}: {path}")

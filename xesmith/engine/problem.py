@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xesmith.errors import UsageError
@@ -32,6 +33,18 @@ class Problem:
     def name(self) -> str:
         """The folder's name for a `kernel.py` in a problem folder, else the file's."""
         return self.path.parent.name if self.path.stem == "kernel" else self.path.stem
+
+    @cached_property
+    def constexprs(self) -> dict[str, frozenset[str]]:
+        """By jit function of the file: its parameters that are declared `tl.constexpr`."""
+        try:
+            functions = KernelFile.parse(self.source, self.path).jit_functions
+        except UsageError:  # a script whose kernels are defined elsewhere
+            return {}
+        return {
+            function.name: frozenset(p.name for p in function.parameters if p.is_constexpr)
+            for function in functions
+        }
 
     def program(self, source: str | None = None) -> Program:
         """The program without a shape: what the file itself says."""

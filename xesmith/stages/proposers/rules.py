@@ -36,7 +36,6 @@ _NO_GRID = "the grid that the wrapper passes is not understood, so no launch pla
 _REWRITES: dict[str, Callable[[str, KernelFacts], Rewrite | Refusal]] = {
     "dtype_fix": dtype_fix,
     "memory_access": memory_access,
-    "block_pointers": block_pointers,
 }
 
 
@@ -57,10 +56,12 @@ class RulesProposer:
         self._tuned_configurations = tuned_configurations
 
     def knows(self, stage: str) -> bool:
-        return stage in _REWRITES or stage in ("gpu_specific", "autotuning")
+        return stage in _REWRITES or stage in ("block_pointers", "gpu_specific", "autotuning")
 
     def rounds(self, stage: str, situation: Situation) -> list[Round]:
         """The stage's rounds. Each is asked with the situation that the one before has left."""
+        if stage == "block_pointers":
+            return [self._block_pointers]
         if stage in _REWRITES:
             return [partial(self._rewrites, _REWRITES[stage])]
         kernels = _launched(situation)
@@ -92,6 +93,14 @@ class RulesProposer:
         if len(singles) > 1:
             yield Proposal(together, "; ".join(proposal.note for proposal in singles))
         yield from singles
+
+    def _block_pointers(self, situation: Situation) -> Iterator[Answer]:
+        """Without address arithmetic more registers hold tiles, and 128 may no longer do: each
+        rewrite is proposed with the options as they are, and with 256 registers."""
+        for answer in self._rewrites(block_pointers, situation):
+            yield answer
+            if isinstance(answer, Proposal) and situation.device.kind == "xpu":
+                yield from _with_larger_grf(answer, situation)
 
     def _search(self, kernel: str, situation: Situation) -> Iterator[Answer]:
         facts, variant = self._facts(kernel, situation), self._variant(kernel, situation)
@@ -220,6 +229,19 @@ class RulesProposer:
         launches = [*situation.launches(kernel), *self._probe(kernel)]
         found = infer_grid(draft.kernel_file.jit(kernel).source, launches)
         return None if isinstance(found, Refusal) else found
+
+
+def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Proposal]:
+    """The proposal with 256 registers for its variants, where all their launches can have them."""
+    draft = proposal.draft
+    most = situation.device.max_sub_groups_per_work_group(256)
+    for kernel, variant in proposal.draft.variants.items():
+        warps = [launch.options.get("num_warps", 4) for launch in situation.launches(kernel)]
+        if max(warps) <= most and variant.options.get("grf_mode") is None:
+            options = {**variant.options, "grf_mode": "256"}
+            draft = draft.with_variant(replace(variant, options=options))
+    if draft is not proposal.draft:
+        yield Proposal(draft, f"{proposal.note}; 256 registers")
 
 
 def _launched(situation: Situation) -> list[str]:
