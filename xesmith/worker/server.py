@@ -28,6 +28,8 @@ POLL_SECONDS = 0.02
 TAIL_BYTES = 16_384
 PR_SET_PDEATHSIG = 1
 LARGEST_RESULT_BYTES = 256 << 20
+#: a ghost tensor is reserved and never touched, so the limit is far above any memory
+LARGEST_RESERVATION_BYTES = 64 << 30
 
 
 @dataclass
@@ -188,7 +190,7 @@ def _run_child(request: dict[str, Any], folder: Path, result_fd: int, parent: in
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         # The watcher ends a child by its resident size; this only stops a single huge
         # reservation between two looks.
-        space = _vm_bytes() + 2 * request["memory_bytes"] + (1 << 30)
+        space = _vm_bytes() + max(2 * request["memory_bytes"], LARGEST_RESERVATION_BYTES)
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
         os.environ.update(request.get("env", {}))
         gc.freeze()
