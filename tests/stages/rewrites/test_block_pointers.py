@@ -337,3 +337,13 @@ def test_the_text_is_python(kernels: Any, tmp_path: Path) -> None:
         result = rewritten(kernels.source(launch.kernel), kernels.facts(launch))
         for text in (result.kernel_source, result.descriptor_source):
             compile(text or "", "kernel", "exec")
+
+
+def test_an_argument_that_is_none_at_one_shape(kernels: Any) -> None:
+    """A guard over it does not hold there; the other launch keeps its rewrite."""
+    launch = kernels.gemm_masked(64, 64, 64)
+    values = {**launch.values, "C": None}
+    without = replace(launch, values=values, signature={**launch.signature, "C": "constexpr"})
+    result = rewritten(kernels.source("gemm_masked"), kernels.facts(without, launch))
+    assert guards_hold(result.guard, launch)
+    assert not guards_hold(result.guard, without)

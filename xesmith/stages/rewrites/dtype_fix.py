@@ -26,14 +26,14 @@ def dtype_fix(source: str, facts: KernelFacts) -> Rewrite | Refusal:
     module, function = parsed
     if not facts.launches:
         return Refusal("no captured launch: the types of the kernel's arguments are not known")
-    signature = facts.launches[0].signature
-    tensors = [name for name in signature if facts.tensors(name)]
+    kinds = [pair for launch in facts.launches for pair in launch.signature.items()]
+    tensors = list(dict.fromkeys(name for name, _ in kinds if facts.tensors(name)))
     wide = [n for n in tensors if any(t.dtype == "float64" for t in facts.tensors(n))]
     if wide:
         return Refusal(f"{', '.join(wide)} of the launch is float64: the precision may be meant")
-    wide = [name for name, kind in signature.items() if kind == "fp64"]
+    wide = [name for name, kind in kinds if kind == "fp64"]
     if wide:
-        return Refusal(f"the scalar {', '.join(wide)} of the launch is float64")
+        return Refusal(f"the scalar {wide[0]} of the launch is float64")
 
     literals = [
         cst.ensure_type(node, cst.Float).evaluated_value for node in m.findall(function, m.Float())

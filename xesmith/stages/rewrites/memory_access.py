@@ -89,7 +89,8 @@ def _needless_selection(
         return "it may widen the value"
     if not m.matches(selection.node.args[2].value, _A_NUMBER):
         return "what it selects instead may widen the type"
-    if any(t.startswith(("*i", "*u")) for t in facts.launches[0].signature.values()):
+    kinds = [kind for launch in facts.launches for kind in launch.signature.values()]
+    if any(kind.startswith(("*i", "*u")) for kind in kinds):
         return "integers may become floating-point numbers by it"
     return _needless_mask(proofs, mask, selection.loops)
 

@@ -99,7 +99,10 @@ class Refusal:
 def guard_holds(guard: str, launch: Launch, metas: Mapping[str, Any] | None = None) -> bool:
     """Whether a guard of the launch plan's language holds at a captured launch.
 
-    metas: values of constexprs that the guarded launch passes instead.
+    One that cannot be evaluated there (an argument is None) does not hold, as in the plan.
+
+    Args:
+        metas: values of constexprs that the guarded launch passes instead.
 
     Raises:
         PlanError: not an expression of the launch plan, or an unknown name.
@@ -108,11 +111,17 @@ def guard_holds(guard: str, launch: Launch, metas: Mapping[str, Any] | None = No
 
 
 def evaluate(text: str, launch: Launch, metas: Mapping[str, Any] | None = None) -> Any:
-    """The value of a launch plan's expression at a captured launch."""
+    """The value of a launch plan's expression at a captured launch.
+
+    None where it has none there: an argument is None, or a divisor 0.
+    """
     values = {**launch.constexprs, **launch.values, **(metas or {})}
     expression = parse(text, "guard")
     check_names(expression, values, "guard")
-    return _Evaluator(values).value(expression.tree)
+    try:
+        return _Evaluator(values).value(expression.tree)
+    except (AttributeError, IndexError, TypeError, ZeroDivisionError):
+        return None
 
 
 def guards_hold(

@@ -116,20 +116,20 @@ class _Interpreter:
         self.fresh = itertools.count(1)
         self.state: State = State()
         self.recording = True
-        parameters = function.params
-        self.parameters = tuple(
-            p.name.value
-            for p in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
-        )
-        signature = facts.launches[0].signature
+        every = function.params
+        parameters = (*every.posonly_params, *every.params, *every.kwonly_params)
+        self.parameters = tuple(p.name.value for p in parameters)
+        # a signature calls an argument of 1 or None a constexpr too: only the text tells
         self.constexprs = tuple(
             p.name.value
-            for p in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
-            if (p.annotation is not None and "constexpr" in self.code(p.annotation.annotation))
-            or signature.get(p.name.value) == "constexpr"
+            for p in parameters
+            if p.annotation is not None and "constexpr" in self.code(p.annotation.annotation)
         )
         self.pointers = frozenset(
-            name for name in self.parameters if signature.get(name, "").startswith("*")
+            name
+            for launch in facts.launches
+            for name, kind in launch.signature.items()
+            if kind.startswith("*")
         )
 
     def run(self) -> Analysis:
