@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xesmith.cascade.correctness import DEFAULT_SEEDS
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.lowering import lowered_hash
 from xesmith.cascade.performance import predicted_seconds
-from xesmith.cascade.record import Level, LevelResult, Verdict
+from xesmith.cascade.record import LevelResult, Verdict
 from xesmith.contracts import ProgramEvidence
 from xesmith.cost import order_key
 from xesmith.engine.judge import Baseline, Judge, Say, verdict
@@ -42,6 +42,25 @@ class State:
     text: str
     examinations: Mapping[str, Examination]
     trial: Trial
+
+
+@dataclass
+class _Candidate:
+    """A proposal while it is judged. `known`: its trial, where an earlier process judged it."""
+
+    proposal: Proposal
+    text: str
+    examinations: Mapping[str, Examination]
+    known: Trial | None
+    seconds: float
+    levels: list[LevelResult] = field(default_factory=list[LevelResult])
+
+    def refusals(self) -> list[str]:
+        return [
+            f"{self.proposal.note}: {result.level}: {'; '.join(result.messages)}"
+            for result in self.levels
+            if result.status == "refused"
+        ]
 
 
 @dataclass(frozen=True)
@@ -112,7 +131,7 @@ class Optimizer:
             verdict=verdict([LevelResult("lowering", "passed"), known.correctness]).to_json(),
             accepted=True,
         )
-        kept = self._keep(trial, source, known.examinations, started)
+        kept = self._keep(trial, source, known.examinations, time.monotonic() - started)
         return State(Draft(self._judge.kernel_file), source, known.examinations, kept)
 
     # -- one stage ----------------------------------------------------------------------------
@@ -132,6 +151,7 @@ class Optimizer:
         if not self._proposer.knows(stage.name):
             return outcome("skipped", "no deterministic rewrite; needs a model"), state
         reasons: list[str] = []
+        notes: list[str] = []
         start = state
         for ask in self._proposer.rounds(stage.name, situation):
             now = Situation(state.draft, state.examinations, self._session.device, self._ranked)
@@ -141,9 +161,11 @@ class Optimizer:
             if proposals:
                 accepted, refusals = self._judged(stage, proposals, state)
                 reasons += refusals
-                state = accepted or state
+                if accepted is not None:
+                    state = accepted
+                    notes.append(accepted.trial.note)
         if state is not start:
-            return outcome("improved", state.trial.note, state.trial.id), state
+            return outcome("improved", "; then ".join(notes), state.trial.id), state
         status = "refused" if self._ledger_has(stage) else "no proposal"
         return outcome(status, _first(list(dict.fromkeys(reasons)))), state
 
@@ -153,59 +175,78 @@ class Optimizer:
     def _judged(
         self, stage: Stage, proposals: Sequence[Proposal], before: State
     ) -> tuple[State | None, list[str]]:
-        """The first proposal, from the best predicted on, that every level accepts."""
-        refusals: list[str] = []
-        kept: list[tuple[Proposal, str, Trial | None]] = []
-        for proposal in proposals:
-            text = proposal.draft.text
-            if any(text == other for _, other, _ in kept):
-                continue
-            kept.append((proposal, text, self._known(stage, text, before)))
-        self._say(f"{stage.name}: lowering {len(kept)} candidate{'s' * (len(kept) > 1)}")
-        started = time.monotonic()
-        lowered = self._session.examine(self._judge.problem, [text for _, text, _ in kept])
-        share = (time.monotonic() - started) / len(kept)
-
-        ranked: list[tuple[Any, int]] = []
-        levels: list[list[LevelResult]] = []
-        for index, ((_, text, _), examinations) in enumerate(zip(kept, lowered, strict=True)):
-            results = self._judge.static_levels(
-                text,
+        """The best predicted proposal that every level accepts, and why others were refused."""
+        candidates = self._lowered(stage, proposals, before)
+        standing: list[_Candidate] = []
+        for candidate in candidates:
+            candidate.levels += self._judge.static_levels(
+                candidate.text,
                 before.examinations,
-                examinations,
+                candidate.examinations,
                 promises=stage.promises.on(self._session.device.kind),
                 must_improve=stage.improves,
             )
-            levels.append(results)
-            if all(result.status == "passed" for result in results):
-                ranked.append((_rank(examinations), index))
-        self._remember([kept[index][0] for _, index in sorted(ranked)])
-        best: State | None = None
-        for _, index in sorted(ranked):
-            proposal, text, known = kept[index]
-            if best is not None:
-                levels[index].append(_NOT_BEST)
-                continue
-            began = time.monotonic()
-            if known is not None and (seen := _level(known, "correctness")) is not None:
-                result = seen
+            if all(result.status == "passed" for result in candidate.levels):
+                standing.append(candidate)
             else:
-                self._say(f"{stage.name}: checking the results of '{proposal.note}'")
-                result = self._correctness(text)
-            levels[index].append(result)
+                self._record(stage, candidate, before)
+        standing.sort(key=lambda candidate: _rank(candidate.examinations))
+        self._remember([candidate.proposal for candidate in standing])
+        best: State | None = None
+        for candidate in standing:
+            result = _NOT_BEST if best else self._results_of(stage, candidate)
+            candidate.levels.append(result)
+            trial = self._record(stage, candidate, before)
             if result.status == "passed":
-                trial = self._trial(stage, proposal, text, levels[index], before)
-                spent = began - share
-                stored = known or self._keep(trial, text, lowered[index], spent)
-                best = State(proposal.draft, text, lowered[index], stored)
-        for index, (proposal, text, known) in enumerate(kept):
-            refused = next((r for r in levels[index] if r.status == "refused"), None)
-            if refused is not None:
-                refusals.append(f"{proposal.note}: {refused.level}: {'; '.join(refused.messages)}")
-            if known is None and (best is None or text != best.text):
-                trial = self._trial(stage, proposal, text, levels[index], before)
-                self._keep(trial, text, lowered[index], time.monotonic() - share)
-        return best, refusals
+                proposal = candidate.proposal
+                best = State(proposal.draft, candidate.text, candidate.examinations, trial)
+        return best, [text for candidate in candidates for text in candidate.refusals()]
+
+    def _lowered(
+        self, stage: Stage, proposals: Sequence[Proposal], before: State
+    ) -> list[_Candidate]:
+        """The distinct proposals, each lowered at every shape."""
+        by_text = {proposal.draft.text: proposal for proposal in reversed(proposals)}
+        texts = list(reversed(by_text))
+        self._say(f"{stage.name}: lowering {len(texts)} candidate{'s' * (len(texts) > 1)}")
+        started = time.monotonic()
+        lowered = self._session.examine(self._judge.problem, texts)
+        share = (time.monotonic() - started) / len(texts)
+        return [
+            _Candidate(
+                proposal=by_text[text],
+                text=text,
+                examinations=examinations,
+                known=self._ledger.find(stage.name, text_digest(text), before.trial.id),
+                seconds=share,
+            )
+            for text, examinations in zip(texts, lowered, strict=True)
+        ]
+
+    def _results_of(self, stage: Stage, candidate: _Candidate) -> LevelResult:
+        """The level "correctness": from the ledger where an earlier process has judged it."""
+        if candidate.known is not None:
+            seen = Verdict.from_json(candidate.known.verdict).level("correctness")
+            if seen is not None and seen.status != "not_run":
+                return seen
+        self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
+        started = time.monotonic()
+        result = self._correctness(candidate.text)
+        candidate.seconds += time.monotonic() - started
+        return result
+
+    def _record(self, stage: Stage, candidate: _Candidate, before: State) -> Trial:
+        judged = verdict(candidate.levels)
+        trial = Trial(
+            stage=stage.name,
+            proposer=self._proposer.name,
+            note=candidate.proposal.note,
+            source=text_digest(candidate.text),
+            verdict=judged.to_json(),
+            accepted=judged.accepted,
+            parent=before.trial.id,
+        )
+        return self._keep(trial, candidate.text, candidate.examinations, candidate.seconds)
 
     def _remember(self, proposals: Sequence[Proposal]) -> None:
         """Keeps the variants of a search in their order, for the stage that tunes."""
@@ -230,8 +271,7 @@ class Optimizer:
             accepted=result.status == "passed",
             parent=state.trial.id,
         )
-        if self._ledger.find(FINAL, trial.source, state.trial.id) is None:
-            self._keep(trial, state.text, state.examinations, started)
+        self._keep(trial, state.text, state.examinations, time.monotonic() - started)
         return result
 
     def _correctness(self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS) -> LevelResult:
@@ -240,34 +280,12 @@ class Optimizer:
 
     # -- the ledger ---------------------------------------------------------------------------
 
-    def _known(self, stage: Stage, text: str, before: State) -> Trial | None:
-        return self._ledger.find(stage.name, text_digest(text), before.trial.id)
-
-    def _trial(
-        self,
-        stage: Stage,
-        proposal: Proposal,
-        text: str,
-        levels: Sequence[LevelResult],
-        before: State,
-    ) -> Trial:
-        judged = verdict(levels)
-        return Trial(
-            stage=stage.name,
-            proposer=self._proposer.name,
-            note=proposal.note,
-            source=text_digest(text),
-            verdict=judged.to_json(),
-            accepted=judged.accepted,
-            parent=before.trial.id,
-        )
-
     def _keep(
         self,
         trial: Trial,
         text: str,
         examinations: Mapping[str, Examination],
-        started: float,
+        wall_seconds: float,
     ) -> Trial:
         if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
             return known
@@ -284,7 +302,7 @@ class Optimizer:
                 summary={name: summary(item) for name, item in examinations.items()},
                 lowered_hash=lowered_hash(examinations),
                 predicted_seconds=predicted_seconds(examinations),
-                wall_seconds=time.monotonic() - started,
+                wall_seconds=wall_seconds,
             ),
             source_text=text,
             evidence_json=json.dumps(evidence, sort_keys=True),
@@ -302,11 +320,6 @@ def _rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:
         (order_key(e) for item in examinations.values() for e in item.evidence), reverse=True
     )
     return (seconds is None, seconds or 0.0, keys)
-
-
-def _level(trial: Trial, level: Level) -> LevelResult | None:
-    found = Verdict.from_json(trial.verdict).level(level)
-    return None if found is None or found.status == "not_run" else found
 
 
 def _first(refusals: Sequence[str]) -> str:

@@ -28,8 +28,8 @@ from xesmith.launch_plan import (
 from xesmith.stages.rewrites.result import Rewrite
 
 #: what a variant's kernels are called: <kernel>_<suffix>
-_SUFFIX = "xs"
-_DESCRIPTOR_SUFFIX = "xs_descriptor"
+VARIANT_SUFFIX = "xs"
+DESCRIPTOR_SUFFIX = "xs_descriptor"
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,15 @@ class Draft:
         """The whole file. Raises PlanError where the plan does not fit the file."""
         added: list[str] = []
         for variant in self.variants.values():
-            added.append(renamed(variant.source, variant.kernel, _SUFFIX))
+            added.append(renamed(variant.source, variant.kernel, VARIANT_SUFFIX))
             if variant.descriptor_source is not None:
-                added.append(renamed(variant.descriptor_source, variant.kernel, _DESCRIPTOR_SUFFIX))
+                added.append(renamed(variant.descriptor_source, variant.kernel, DESCRIPTOR_SUFFIX))
         return render(self.kernel_file, self.edits, added, self.plan)
 
 
 def kernel_of(name: str) -> str:
     """The kernel of the file that a launched kernel stands in for."""
-    for suffix in (_DESCRIPTOR_SUFFIX, _SUFFIX):
+    for suffix in (DESCRIPTOR_SUFFIX, VARIANT_SUFFIX):
         if name.endswith(f"_{suffix}"):
             return name.removesuffix(f"_{suffix}")
     return name
@@ -149,11 +149,11 @@ def renamed(source: str, kernel: str, suffix: str) -> str:
 
 
 def _rebinding(variant: Variant, reason: str) -> Rebinding:
-    name = f"{variant.kernel}_{_SUFFIX}"
+    name = f"{variant.kernel}_{VARIANT_SUFFIX}"
     kernel: str | PointerChoice = name
     if variant.descriptor_source is not None:
         kernel = PointerChoice(
-            block_pointer=name, descriptor=f"{variant.kernel}_{_DESCRIPTOR_SUFFIX}"
+            block_pointer=name, descriptor=f"{variant.kernel}_{DESCRIPTOR_SUFFIX}"
         )
     return Rebinding(
         kind="kernel",

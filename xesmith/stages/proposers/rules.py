@@ -11,11 +11,13 @@ from dataclasses import replace
 from functools import partial
 
 from xesmith.ghost.launch import Launch
-from xesmith.stages.draft import Variant, kernel_of
+from xesmith.kernel_file import KernelFile
+from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant, kernel_of, renamed
 from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
 from xesmith.stages.rewrites.autotuning import autotuning
 from xesmith.stages.rewrites.block_pointers import block_pointers
 from xesmith.stages.rewrites.dtype_fix import dtype_fix
+from xesmith.stages.rewrites.exp2 import exp2
 from xesmith.stages.rewrites.gpu_specific import Configuration, insert_group, search_space
 from xesmith.stages.rewrites.memory_access import memory_access
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite
@@ -34,6 +36,7 @@ TUNED_CONFIGURATIONS = 4
 _NO_GRID = "the grid that the wrapper passes is not understood, so no launch plan can guard it"
 
 _REWRITES: dict[str, Callable[[str, KernelFacts], Rewrite | Refusal]] = {
+    "discovery": exp2,
     "dtype_fix": dtype_fix,
     "memory_access": memory_access,
 }
@@ -67,9 +70,7 @@ class RulesProposer:
         kernels = _launched(situation)
         if stage == "autotuning":
             return [partial(self._autotune, kernel) for kernel in kernels]
-        return [
-            partial(ask, kernel) for kernel in kernels for ask in (self._search, self._swizzle)
-        ]
+        return [partial(ask, kernel) for kernel in kernels for ask in (self._search, self._swizzle)]
 
     def _rewrites(
         self, rewrite: Callable[[str, KernelFacts], Rewrite | Refusal], situation: Situation
@@ -210,7 +211,7 @@ class RulesProposer:
             launches=situation.launches(kernel),
             findings=tuple(f for f in situation.findings if f.kernel.startswith(kernel)),
             helpers=frozenset(function.calls),
-            first_line=function.line,
+            first_line=_first_line(kernel, situation.draft),
             original_source=function.source,
         )
 
@@ -242,6 +243,17 @@ def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Propo
             draft = draft.with_variant(replace(variant, options=options))
     if draft is not proposal.draft:
         yield Proposal(draft, f"{proposal.note}; 256 registers")
+
+
+def _first_line(kernel: str, draft: Draft) -> int:
+    """The line of the draft's file where the kernel's fast path begins, decorators included."""
+    if kernel not in draft.variants:
+        return KernelFile.parse(draft.text).jit(kernel).line
+    variant = draft.variants[kernel]
+    first = renamed(variant.source, kernel, VARIANT_SUFFIX).strip("\n").splitlines()[0]
+    lines = draft.text.splitlines()
+    name = next(n for n, t in enumerate(lines) if t.startswith(f"def {kernel}_{VARIANT_SUFFIX}("))
+    return next(n for n in range(name, -1, -1) if lines[n] == first) + 1
 
 
 def _launched(situation: Situation) -> list[str]:

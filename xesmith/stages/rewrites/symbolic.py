@@ -353,7 +353,11 @@ class _Interpreter:
                 self.state.values[name] = Affine(Poly.atom(atom))
             else:
                 shape = None if isinstance(before, Affine) else shape_of(before)
-                self.state.values[name] = Opaque(f"`{name}` is carried through the loop", shape)
+                why = f"`{name}` is carried through the loop"
+                # a block pointer that is only advanced stays on its tensor
+                kept = isinstance(before, Opaque) and _only_advances(node.body, name)
+                base = before.base if isinstance(before, Opaque) and kept else None
+                self.state.values[name] = Opaque(why, shape, base=base)
         if variable is not None and start is not None:
             self.state.versions[variable] = next(self.fresh)
             self.state.values[variable] = start
@@ -805,6 +809,28 @@ def _callee(node: cst.Call) -> str:
             return name
         case _:
             return ""
+
+
+def _only_advances(body: cst.BaseSuite, name: str) -> bool:
+    """Whether the body binds `name` by `name = tl.advance(name, ...)` alone."""
+    target = m.Name(name)
+    advance = m.Call(
+        func=m.Attribute(value=m.Name("tl"), attr=m.Name("advance")),
+        args=[m.Arg(value=target), m.ZeroOrMore()],
+    )
+    binding = m.Assign(targets=[m.AssignTarget(target=target)], value=advance)
+    some = m.ZeroOrMore()
+    others = (
+        m.AugAssign(target=target)
+        | m.AnnAssign(target=target)
+        | m.NamedExpr(target=target)
+        | m.For(target=target)
+        | m.AssignTarget(
+            target=m.Tuple(elements=[m.ZeroOrMore(), m.Element(target), m.ZeroOrMore()])
+        )
+        | m.Assign(targets=[m.AssignTarget(target=target)], value=m.DoesNotMatch(advance))
+    )
+    return bool(m.findall(body, binding)) and not m.findall(body, others)
 
 
 def _is_language(node: cst.Call) -> bool:
