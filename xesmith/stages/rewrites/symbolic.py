@@ -825,9 +825,7 @@ def _only_advances(body: cst.BaseSuite, name: str) -> bool:
         | m.AnnAssign(target=target)
         | m.NamedExpr(target=target)
         | m.For(target=target)
-        | m.AssignTarget(
-            target=m.Tuple(elements=[m.ZeroOrMore(), m.Element(target), m.ZeroOrMore()])
-        )
+        | m.AssignTarget(target=m.Tuple(elements=[some, m.Element(target), some]))
         | m.Assign(targets=[m.AssignTarget(target=target)], value=m.DoesNotMatch(advance))
     )
     return bool(m.findall(body, binding)) and not m.findall(body, others)
