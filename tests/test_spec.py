@@ -296,3 +296,18 @@ def test_the_rule_of_scaling(sizes: tuple[int, int, int], tile: int) -> None:
             assert size % tile_of_dim == new % tile_of_dim  # the same tail
     assert small.flop is not None
     assert math.isfinite(small.flop)
+
+
+@pytest.mark.parametrize(
+    ("shape", "transform", "message"),
+    [
+        ("[N, N, N]", "triu", "'triu' needs two dimensions, and ci\\[0\\] N=4 M=8 has 3"),
+        ("[N, M]", "symmetric", "'symmetric' needs a square, and ci\\[0\\] N=4 M=8 has 4x8"),
+    ],
+)
+def test_a_transform_that_the_input_cannot_have(shape: str, transform: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_spec(
+            f"inputs: {{X: {{shape: {shape}, dtype: float32, inits: [{transform}]}}}}\n"
+            "ci: [{params: [X], dims: {N: 4, M: 8}}]"
+        )

@@ -70,6 +70,7 @@ TRANSFORMS = frozenset(
         "rademacher",
     }
 )
+_MATRIX_TRANSFORMS = frozenset({"symmetric", "triu", "tril", "transpose"})
 MEMORY_FORMATS = frozenset(
     ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 )
@@ -537,7 +538,22 @@ def _check(spec: Spec) -> None:
                 _check_name(
                     entry.memory_format, MEMORY_FORMATS, "memory format", f"{at}.memory_format"
                 )
-        spec.shapes(variant)
+        for shape in spec.shapes(variant):
+            for item in shape.inputs:
+                _check_transforms(item, f"{spec.path}: inputs.{item.name}.inits", shape)
+
+
+def _check_transforms(item: TensorSpec, at: str, shape: Shape) -> None:
+    """Some transforms are of matrices alone."""
+    for name in item.transforms:
+        if name in _MATRIX_TRANSFORMS and len(item.shape) != 2:
+            raise UsageError(
+                f"'{name}' needs two dimensions, and {shape.label} has {len(item.shape)}", where=at
+            )
+        if name == "symmetric" and len(set(item.shape)) != 1:
+            raise UsageError(
+                f"'symmetric' needs a square, and {shape.label} has {_text(item.shape)}", where=at
+            )
 
 
 def _check_variant_dtypes(entry: SpecVariant, at: str) -> None:

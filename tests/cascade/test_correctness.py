@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from xesmith.cascade.correctness import CorrectnessChecker, Reference, find_reference
+from xesmith.cascade.correctness import Case, CorrectnessChecker, Reference, find_reference
 from xesmith.errors import InputKernelError, UsageError
+from xesmith.ghost.launch import TensorSpec
 
 
 @pytest.fixture
@@ -655,3 +656,22 @@ def test_a_case_without_inputs_uses_the_program_s_own(checker, program, double, 
     )
     assert result.status == "passed", result.messages
     assert result.facts["cases"][0]["outputs"][0]["elements"] == 100
+
+
+def test_inputs_have_the_values_and_the_layout_that_the_spec_says(checker, program, header):
+    """The reference's own inputs: transposed, so not contiguous, and of two values only."""
+    source = header + (
+        "class Model(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        assert x.stride() == (1, 32), x.stride()\n"
+        "        assert x.unique().tolist() == [-1.0, 1.0]\n"
+        "        return x\n"
+    )
+    spec = TensorSpec("x", (8, 32), "float16", transforms=("rademacher", "transpose"))
+    said = checker.check(
+        program(header + "class Model(nn.Module):\n    def forward(self, x):\n        return x\n"),
+        Reference(program(source), "pytorch"),
+        [Case("transposed", inputs=(spec,))],
+    )
+    # The reference ran; the candidate is right but launches nothing.
+    assert said.messages == ("transposed: no kernel is launched",)

@@ -24,8 +24,8 @@ import torch
 from xesmith.cascade import tensor_files
 from xesmith.cascade.guarded_memory import GuardedMemory, WatchedTorch
 from xesmith.cascade.interpreter import Watch, install
-from xesmith.ghost.launch import Program, TensorSpec
-from xesmith.ghost.program import make_input
+from xesmith.ghost.inputs import empty_input, random_input
+from xesmith.ghost.launch import Program
 from xesmith.ghost.torch_device import GhostTorch
 
 MODULE_NAME = "xesmith_program"
@@ -121,7 +121,7 @@ class _Session:
             _seed(seed)
             if self.program.inputs is None:
                 return list(_required(self.module, "get_inputs")())
-            return [_make_input(spec, index) for spec in self.program.inputs]
+            return [random_input(spec, index) for spec in self.program.inputs]
 
     def forward(self, model: Any, inputs: list[Any], seed: int) -> Any:
         with self._guarded("forward"):
@@ -296,7 +296,7 @@ def probe(arguments: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         try:
             model = session.model(0)
             inputs = session.program.inputs
-            values = session.inputs(0, 0) if inputs is None else [make_input(i) for i in inputs]
+            values = session.inputs(0, 0) if inputs is None else [empty_input(i) for i in inputs]
             session.forward(model, values, 0)
         except ProgramError as error:
             failure = str(error)
@@ -395,26 +395,6 @@ class _CandidateRunner:
                 model.load_state_dict(given)
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.data = memory.adopt(tensor.data)
-
-
-def _make_input(spec: TensorSpec, index: int) -> torch.Tensor:
-    """Normal values; every third input uniform in [0, 1), whose sums do not cancel."""
-    dtype: torch.dtype = getattr(torch, spec.dtype)
-    if dtype is torch.bool:
-        return torch.rand(spec.shape) < 0.5
-    if not (dtype.is_floating_point or dtype.is_complex):
-        low, high = spec.value_range or (0, 1)
-        return torch.randint(int(low), int(high) + 1, spec.shape, dtype=dtype)
-    if spec.value_range is not None:
-        low, high = spec.value_range
-        values = low + (high - low) * torch.rand(spec.shape, dtype=torch.float32)
-    elif dtype.is_complex:
-        return torch.randn(spec.shape, dtype=dtype)
-    elif index % 3 == 1:
-        values = torch.rand(spec.shape, dtype=torch.float32)
-    else:
-        values = torch.randn(spec.shape, dtype=torch.float32)
-    return values.to(dtype)
 
 
 def _seed(seed: int) -> None:

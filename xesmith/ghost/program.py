@@ -15,7 +15,8 @@ from typing import Any
 from xesmith.ghost.capture import Recorder
 from xesmith.ghost.driver import Target
 from xesmith.ghost.foreign import foreign
-from xesmith.ghost.launch import Program, TensorSpec
+from xesmith.ghost.inputs import empty_input
+from xesmith.ghost.launch import Program
 from xesmith.ghost.torch_device import GhostTorch
 from xesmith.lowering.record import Failure
 
@@ -86,27 +87,8 @@ def _call_model(program: Program, module: types.ModuleType) -> None:
     if program.inputs is None:
         inputs = list(_required(module, "get_inputs", program)())
     else:
-        inputs = [make_input(spec) for spec in program.inputs]
+        inputs = [empty_input(spec) for spec in program.inputs]
     model(*inputs)
-
-
-def make_input(spec: TensorSpec) -> Any:
-    """An input of the given shape, type and strides; no ghost launch reads its values.
-
-    Of the transforms only "transpose" changes more than values.
-    """
-    import torch
-
-    dtype = getattr(torch, spec.dtype)
-    if spec.value_range is not None and not dtype.is_floating_point:
-        # Integers may be sizes or indices that the host reads.
-        low, high = spec.value_range
-        made = torch.randint(int(low), int(high) + 1, spec.shape, dtype=dtype)
-    else:
-        made = torch.empty(spec.shape, dtype=dtype)
-    if spec.memory_format is not None:
-        made = made.contiguous(memory_format=getattr(torch, spec.memory_format))
-    return made.mT if "transpose" in spec.transforms else made
 
 
 def _required(module: types.ModuleType, name: str, program: Program) -> Any:
