@@ -65,9 +65,9 @@ def _predicted(values: Values) -> str:
 
 
 COLUMNS = (
-    Column("loop loads that are 2D", _loads),
+    Column("2D loads in loop", _loads),
     Column("dots on DPAS", _ratio("ttgir.dots_on_dpas", "ttgir.dots")),
-    Column("dpas/instr. in loop", _dpas),
+    Column("dpas in loop", _dpas),
     Column("SLM B", _number("native.slm_bytes")),
     Column("SLM msgs in loop", _number("native.main.slm_messages")),
     Column("spill B/thread", _number("native.spill_bytes_per_thread")),
