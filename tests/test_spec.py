@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from xesmith.assets import asset_folder
 from xesmith.errors import UsageError
-from xesmith.spec import Budget, Spec, evaluate_formula, load_spec, parse_spec
+from xesmith.spec import Budget, Shape, Spec, evaluate_formula, load_spec, parse_spec
 
 LINEAR = """
 inputs: {X: {shape: [BATCH, INPUT_SIZE], dtype: float32}}
@@ -311,3 +313,55 @@ def test_a_transform_that_the_input_cannot_have(shape: str, transform: str, mess
             f"inputs: {{X: {{shape: {shape}, dtype: float32, inits: [{transform}]}}}}\n"
             "ci: [{params: [X], dims: {N: 4, M: 8}}]"
         )
+
+
+ROW_KERNEL = """
+inputs: {X: {shape: [ROWS, COLS], dtype: float16}}
+ci: [{params: [X], dims: {ROWS: %d, COLS: 4096}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "scaled_rows", "kept"),
+    # One program a row, 64 allowed: two times L = 32, plus the remainder of the rows by L.
+    [(8192, 64, 32), (8191, 47, 16), (8200, 40, 16), (50, 50, None)],
+)
+def test_programs_of_the_grid_are_part_of_the_budget(
+    rows: int, scaled_rows: int, kept: int | None
+) -> None:
+    spec = parse_spec(ROW_KERNEL % rows)
+    (shape,) = spec.shapes()
+
+    def one_a_row(shapes: Sequence[Shape]) -> list[int | None]:
+        return [cast(int, other.dims["ROWS"]) for other in shapes]
+
+    small = spec.scale(shape, programs=one_a_row)
+    # Columns bring no program down, so they stay as elements and FLOP alone would have them.
+    assert small.dims == {"ROWS": scaled_rows, "COLS": 512}
+    assert small.kept.get("ROWS") == kept
+    assert kept is None or (rows - scaled_rows) % kept == 0
+    assert small.within_budget
+
+
+def test_a_shape_of_another_path_is_no_way_to_fewer_programs() -> None:
+    spec = parse_spec(ROW_KERNEL % 8192)
+    (shape,) = spec.shapes()
+
+    def from_128_rows(shapes: Sequence[Shape]) -> list[int | None]:
+        rows = [cast(int, other.dims["ROWS"]) for other in shapes]
+        return [None if n < 128 else n for n in rows]
+
+    assert spec.scale(shape, programs=from_128_rows).dims["ROWS"] == 128
+    assert spec.scale(shape, programs=lambda shapes: [None] * len(shapes)).dims["ROWS"] == 512
+    tiled = spec.scale(shape, {"ROWS": 256}, programs=lambda shapes: [1000 for _ in shapes])
+    assert tiled.dims["ROWS"] == 512  # two tiles, whatever they cost
+
+
+def test_a_gemm_of_sixteen_programs_is_left_alone() -> None:
+    spec = _gemm(4096, 4096, 4096)
+    (shape,) = spec.shapes()
+
+    def tiles_of_128(shapes: Sequence[Shape]) -> list[int | None]:
+        return [cast(int, s.dims["M"]) // 128 * (cast(int, s.dims["N"]) // 128) for s in shapes]
+
+    assert spec.scale(shape, programs=tiles_of_128).dims == {"M": 512, "N": 512, "K": 512}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -124,6 +124,12 @@ class Budget:
 
     elements: int = 2**22  # of all inputs together
     flop: float = 3e8
+    #: of all grids together: each costs the interpreter some 5 ms, however little it computes
+    programs: int = 64
+
+
+#: tells of each shape how many programs its grids have; None where it takes another path
+CountPrograms = Callable[[Sequence["Shape"]], Sequence[int | None]]
 
 
 @dataclass(frozen=True)
@@ -216,6 +222,7 @@ class Spec:
         tiles: Mapping[str, int] | None = None,
         budget: Budget | None = None,
         fixed: Collection[str] = (),
+        programs: CountPrograms | None = None,
     ) -> Shape:
         """A small shape that takes the same paths through a kernel as `shape`.
 
@@ -239,10 +246,16 @@ class Spec:
         Lists (`NORMALIZED_SHAPE: [64, 64]`) scale element by element. Dims in `fixed`, floats,
         text and booleans stay.
 
+        A kernel of one row per program still has hundreds of programs at such a shape. So where
+        `programs` counts more than the budget, L goes down further for whichever dim brings the
+        count down (its tile at least, or 16, the divisibility that Triton specialises on), as
+        long as `programs` knows the shape for one of the same path.
+
         Args:
             tiles: block size along a dim, by dim name (elements).
-            budget: elements and FLOP allowed; `Budget()` when None.
+            budget: elements, FLOP and programs allowed; `Budget()` when None.
             fixed: names of dims to leave alone (a product of others, say).
+            programs: counts a shape's programs; None leaves them out of the budget.
 
         Raises:
             UsageError: a name in `tiles` or `fixed` that is no dim.
@@ -256,25 +269,30 @@ class Spec:
         still = {*fixed, *outer}
         tile_of = _tiles_by_size(shape.dims, tiles, still)
         moduli = dict.fromkeys(tile_of, unit)
-        while True:
+
+        def build(moduli: Mapping[int, int]) -> Shape:
             sizes = {v: _scaled(v, moduli[v], tile_of[v]) for v in tile_of}
             dims = {**_with_sizes(shape.dims, sizes, still), **outer_sizes}
-            small = replace(
+            return replace(
                 self._shape(shape.variant, shape.index, dims),
                 kind="scaled",
                 kept=_kept(shape.dims, dims, moduli),
             )
-            if _fits(small, budget):
-                return small
+
+        while not _fits(build(moduli), budget):
             if outer_sizes and max(outer_sizes.values()) > 2:
                 widest = max(outer_sizes, key=lambda name: outer_sizes[name])
                 outer_sizes[widest] = (outer_sizes[widest] + 1) // 2
                 continue
             reducible = [v for v in tile_of if moduli[v] // 2 >= (tile_of[v] or 8) and v > 16]
             if not reducible:
-                return replace(small, within_budget=False)
+                return replace(build(moduli), within_budget=False)
+            sizes = {v: _scaled(v, moduli[v], tile_of[v]) for v in reducible}
             largest = max(reducible, key=lambda v: (tile_of[v] is None, sizes[v], v))
             moduli[largest] //= 2
+        if programs is not None:
+            moduli = _with_fewer_programs(moduli, tile_of, build, budget.programs, programs)
+        return build(moduli)
 
     def odd_shapes(
         self,
@@ -282,6 +300,7 @@ class Spec:
         tiles: Mapping[str, int] | None = None,
         budget: Budget | None = None,
         fixed: Collection[str] = (),
+        programs: CountPrograms | None = None,
     ) -> tuple[Shape, ...]:
         """Shapes whose sizes no tile divides, the most general first.
 
@@ -292,7 +311,7 @@ class Spec:
         each further one leaves one more size as scaled, the smallest first. The caller takes
         the first that the baseline passes.
         """
-        small = self.scale(shape, tiles, budget, fixed)
+        small = self.scale(shape, tiles, budget, fixed, programs)
         still = {*fixed, *self._outer_dims(shape, {*(tiles or {}), *fixed})}
         sizes = sorted(_sizes(shape.dims, still))
         scaled = {v: _size_after(shape.dims, small.dims, v, still) for v in sizes}
@@ -848,6 +867,38 @@ def _size_after(before: Dims, after: Dims, size: int, still: Collection[str]) ->
 
 def _fits(shape: Shape, budget: Budget) -> bool:
     return shape.input_elements <= budget.elements and (shape.flop or 0) <= budget.flop
+
+
+def _with_fewer_programs(
+    moduli: dict[int, int],
+    tile_of: Mapping[int, int | None],
+    build: Callable[[Mapping[int, int]], Shape],
+    budget: int,
+    count: CountPrograms,
+) -> dict[int, int]:
+    """Moduli, smaller where that brings the programs down to `budget`, or nearest to it."""
+    (now,) = count([build(moduli)])
+    while now is not None and now > budget:
+        steps = list(_smaller_moduli(moduli, tile_of))
+        counts = count([build(step) for step in steps])
+        fewer = [(n, step) for n, step in zip(counts, steps, strict=True) if n and n < now]
+        if not fewer:
+            break
+        # The least change that is enough, else the one that does the most.
+        within = [item for item in fewer if item[0] <= budget]
+        choose = max if within else min
+        now, moduli = choose(within or fewer, key=lambda item: item[0])
+    return moduli
+
+
+def _smaller_moduli(
+    moduli: Mapping[int, int], tile_of: Mapping[int, int | None]
+) -> Iterator[dict[int, int]]:
+    for size, modulus in moduli.items():
+        smaller = modulus // 2
+        while size > 16 and smaller >= (tile_of[size] or 16):
+            yield {**moduli, size: smaller}
+            smaller //= 2
 
 
 def _power_of_two_at_least(value: int) -> int:

@@ -124,3 +124,18 @@ def test_another_number_of_launches_or_a_failure_covers_nothing():
     twice["launches"] = twice["launches"] * 2
     assert not coverage.covers(twice, launch())
     assert not coverage.covers(launch() | {"failure": "ValueError"}, launch())
+
+
+def test_programs_of_the_same_kernels_are_counted_whatever_their_tiles(
+    checker, program, header, tmp_path
+):
+    source = header + GUARDED.replace("FACTOR", "2").replace("CONDITION", "n % 4096 == 0")
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    sizes = [{"ROWS": 40}, {"ROWS": 40, "COLS": 512}, {"ROWS": 1}]
+    smaller = [spec.resized(shape, changes) for changes in sizes]
+    # A row a program; the other kernel, and one program where there are many, do not compare.
+    assert checker.programs(program(source), shape, smaller) == [40, None, None]
+    tiled = source.replace("BLOCK=1024", "BLOCK=rows")
+    assert checker.programs(program(tiled), shape, smaller)[0] == 40

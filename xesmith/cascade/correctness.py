@@ -237,6 +237,20 @@ class CorrectnessChecker:
         index = coverage.first_covering(self._probe(candidate, others), real)
         return None if index is None else others[index]
 
+    def programs(
+        self, program: Program, shape: Shape, smaller: Sequence[Shape]
+    ) -> list[int | None]:
+        """Programs of all grids at each of `smaller` (`Spec.scale` asks for it).
+
+        None where other kernels than at `shape` are launched, or one program along an axis that
+        has several there.
+        """
+        real, *probed = self._probe(program, [Case.of(shape), *map(Case.of, smaller)])
+        return [
+            coverage.programs(small) if coverage.same_kernels(small, real) else None
+            for small in probed
+        ]
+
     def _probe(self, candidate: Program, cases: Sequence[Case]) -> list[dict[str, Any]]:
         folder = Path(tempfile.mkdtemp(dir=self._root, prefix="probe-"))
         arguments = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xesmith.cascade import structure, syntax
 from xesmith.cascade.correctness import DEFAULT_SEEDS, Case, Reference
@@ -16,6 +17,7 @@ from xesmith.engine.session import Session
 from xesmith.errors import InputKernelError
 from xesmith.ghost.launch import Launch
 from xesmith.kernel_file import KernelFile
+from xesmith.spec import CountPrograms, Shape
 
 Say = Callable[[str], None]
 
@@ -75,7 +77,16 @@ class Judge:
         spec = self.problem.spec
         if spec is None:
             return [Case(AS_WRITTEN)]
-        return list(dict.fromkeys(Case.of(spec.scale(shape)) for shape in self.problem.shapes))
+        return list(
+            dict.fromkeys(
+                Case.of(spec.scale(shape, programs=self._programs_near(shape)))
+                for shape in self.problem.shapes
+            )
+        )
+
+    def _programs_near(self, shape: Shape) -> CountPrograms:
+        """Counts what the baseline launches at smaller shapes that take its path at `shape`."""
+        return partial(self.session.checker.programs, self.problem.program(), shape)
 
     def _odd_cases(self) -> list[Case]:
         """For each shape of the spec, the oddest that the baseline itself computes rightly."""
@@ -84,7 +95,7 @@ class Judge:
             return []
         found: list[Case] = []
         for shape in self.problem.shapes:
-            for odd in spec.odd_shapes(shape):
+            for odd in spec.odd_shapes(shape, programs=self._programs_near(shape)):
                 case = Case.of(odd)
                 if checker.passing(self.problem.program(), self.reference, [case]):
                     found.append(case)
