@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -29,8 +30,7 @@ DEVICE = torch.accelerator.current_accelerator().type
 def load(path: Path, name: str, folder: Path) -> ModuleType:
     """The module in `path`, with the device that it names replaced (Triton reads the file)."""
     copy = folder / f"{name}.py"
-    text = path.read_text().replace('"xpu"', f'"{DEVICE}"').replace('"cuda"', f'"{DEVICE}"')
-    copy.write_text(text)
+    copy.write_text(re.sub(r'device="(xpu|cuda)"', f'device="{DEVICE}"', path.read_text()))
     spec = importlib.util.spec_from_file_location(name, copy)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -185,6 +185,38 @@ def test_grf_mode_is_spelled_for_the_compiler(
 
 
 @pytest.mark.parametrize(
+    ("at_hand", "wanted", "launched"),
+    [
+        ("xpu", "xpu", True),
+        ("cuda", "xpu", False),  # tiles made for one GPU may not compile for another
+        (None, "xpu", True),  # the interpreter has no device
+        ("cuda", None, True),
+    ],
+)
+def test_an_alternative_is_for_the_backend_that_it_was_judged_for(
+    scale: KernelFile,
+    monkeypatch: pytest.MonkeyPatch,
+    at_hand: str | None,
+    wanted: str | None,
+    launched: bool,
+) -> None:
+    changes = changed() if wanted is None else changed(backend=wanted)
+    text = render(scale, {}, ADDED, LaunchPlan.from_data(changes))
+    condition = f'_xs_backend() in (None, "{wanted}")'
+    assert (condition in text) == (wanted is not None)
+
+    def target() -> types.SimpleNamespace:
+        if at_hand is None:
+            raise RuntimeError("0 active drivers")
+        return types.SimpleNamespace(backend=at_hand)
+
+    active = types.SimpleNamespace(get_current_target=target)
+    runtime = types.SimpleNamespace(driver=types.SimpleNamespace(active=active))
+    monkeypatch.setattr(block_runtime, "_xs_triton", types.SimpleNamespace(runtime=runtime))
+    assert (wanted is None or block_runtime._xs_backend() in (None, wanted)) == launched
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"name": "scale_kernal"}, "no kernel 'scale_kernal'"),

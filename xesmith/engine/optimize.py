@@ -132,7 +132,8 @@ class Optimizer:
             accepted=True,
         )
         kept = self._keep(trial, source, known.examinations, time.monotonic() - started)
-        return State(Draft(self._judge.kernel_file), source, known.examinations, kept)
+        draft = Draft(self._judge.kernel_file, self._session.device.kind)
+        return State(draft, source, known.examinations, kept)
 
     # -- one stage ----------------------------------------------------------------------------
 

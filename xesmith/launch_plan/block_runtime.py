@@ -152,6 +152,15 @@ def _xs_function(function, *alternatives):
     return call
 
 
+# section: backend
+def _xs_backend():
+    """What the Triton at hand compiles for, as 'xpu' or 'cuda'; None where there is no device."""
+    try:
+        return _xs_triton.runtime.driver.active.get_current_target().backend
+    except (AttributeError, RuntimeError):  # as in the interpreter
+        return None
+
+
 # section: options
 def _xs_options(inherited, dropped, **options):
     """Options of a launch; `grf_mode` belongs to Intel's compiler alone.
@@ -170,11 +179,7 @@ def _xs_options(inherited, dropped, **options):
 
 def _xs_grf_mode(mode):
     """The mode in the spelling of the compiler at hand; None where it has no such option."""
-    try:
-        backend = _xs_triton.runtime.driver.active.get_current_target().backend
-    except (AttributeError, RuntimeError):  # no device, as in the interpreter
-        return None
-    if backend != "xpu":
+    if _xs_backend() != "xpu":
         return None
     old = {"128": "small", "256": "large", "512": "large"}
     if _xs_VERSION < (3, 6):

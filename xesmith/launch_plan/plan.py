@@ -104,10 +104,12 @@ class Alternative(_Model):
 
     `guard` states all that the launches assume of their input. `dropped` names the caller's
     arguments that no launch uses, so that a forgotten one is an error. `returns`, of a rebound
-    function: names of buffers or parameters; None returns nothing.
+    function: names of buffers or parameters; None returns nothing. `backend` names the one that
+    the alternative was judged for: tiles that suit one GPU may not even compile for another.
     """
 
     guard: str = "True"
+    backend: Literal["xpu", "cuda"] | None = None
     reason: str = ""
     launches: Annotated[list[PlannedLaunch], Field(min_length=1, max_length=16)]
     buffers: Annotated[list[Buffer], Field(max_length=16)] = []

@@ -507,6 +507,8 @@ class _Rebinder:
             f"    # {_comment(alternative.reason)}\n" if alternative.reason else ""
         )
         conditions = [part for part in guard.conditions() if part != "True"]
+        if alternative.backend is not None:
+            conditions.insert(0, f'_xs_backend() in (None, "{alternative.backend}")')
         conditions += self._version_conditions(alternative, where)
         result = "_xs_launches" if returned is None else f"_xs_launches, {returned}"
         return (

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import libcst as cst
 
@@ -63,12 +63,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Draft:
-    """A candidate in the making. `text` is the file that is judged."""
+    """A candidate in the making. `text` is the file that is judged.
+
+    `backend` is that of the device it is made for: elsewhere its variants are not launched.
+    """
 
     kernel_file: KernelFile
+    backend: Literal["xpu", "cuda"] | None = None
     edits: Mapping[str, str] = field(default_factory=dict[str, str])
     variants: Mapping[str, Variant] = field(default_factory=dict[str, Variant])
-    reason: str = ""  # shown in the generated block
 
     def source_of(self, kernel: str) -> str:
         """The jit function that runs on the fast path."""
@@ -115,7 +118,7 @@ class Draft:
 
     @cached_property
     def plan(self) -> LaunchPlan:
-        return LaunchPlan(rebindings=[_rebinding(v, self.reason) for v in self.variants.values()])
+        return LaunchPlan(rebindings=[_rebinding(v, self.backend) for v in self.variants.values()])
 
     @cached_property
     def text(self) -> str:
@@ -148,7 +151,7 @@ def renamed(source: str, kernel: str, suffix: str) -> str:
     return module.with_changes(body=body).code
 
 
-def _rebinding(variant: Variant, reason: str) -> Rebinding:
+def _rebinding(variant: Variant, backend: Literal["xpu", "cuda"] | None) -> Rebinding:
     name = f"{variant.kernel}_{VARIANT_SUFFIX}"
     kernel: str | PointerChoice = name
     if variant.descriptor_source is not None:
@@ -162,7 +165,7 @@ def _rebinding(variant: Variant, reason: str) -> Rebinding:
         alternatives=[
             Alternative(
                 guard=variant.planned_guard(),
-                reason=reason,
+                backend=backend,
                 launches=[
                     PlannedLaunch(
                         kernel=kernel,

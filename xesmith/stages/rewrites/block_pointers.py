@@ -319,6 +319,10 @@ class _Reader:
         backwards = step is not None and any(c < 0 for _, c in step.terms)
         if backwards or any(n is None or n < 0 for n in lowest):
             raise _NotATileError(f"its dimension {axis} may start before element 0")
+        pinned = self.proofs.pinned(first)
+        if pinned is None:
+            raise _NotATileError(f"its dimension {axis} may start before element 0")
+        self.guards += pinned
 
     def unmasked(self, axis: int, length: Poly, stride: Poly, start: Poly) -> Dimension:
         """No mask: known extents where they divide, else just what the tiles cover."""
@@ -388,6 +392,12 @@ class _Reader:
             f"its rows of `{width.source()}` = {_shown(numbers.of(width))} elements are narrower "
             f"than the {WIDTH_BYTES} B that 2D block messages need",
         )
+        if width != pitch:
+            self.require(
+                f"{pitch.source()} >= {width.source()}",
+                f"its rows of `{width.source()}` = {_shown(numbers.of(width))} elements overlap: "
+                f"its pitch `{pitch.source()}` is {_shown(numbers.of(pitch))}",
+            )
         self.require(f"aligned({base}, {BASE_BYTES})", f"{base} is not aligned to {BASE_BYTES} B")
         for monomial, coefficient in offset.narrow().terms:
             known = Poly.of({tuple(a for a in monomial if a.text in self.analysis.parameters): 1})

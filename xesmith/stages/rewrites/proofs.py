@@ -9,6 +9,7 @@ import numpy as np
 
 from xesmith.stages.rewrites.analysis import Analysis, Loop
 from xesmith.stages.rewrites.poly import ZERO, Atom, Poly
+from xesmith.stages.rewrites.programs import integer_argument
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, guard_holds
 from xesmith.stages.rewrites.symbolic import analyse
 from xesmith.stages.rewrites.values import Affine, Mask
@@ -44,8 +45,43 @@ class Proofs:
             steps = start == Poly.atom(loop.counter) * length
             counts = loop.trips is not None and [p.narrow() for p in loop.trips] == [bound, length]
             return guard if steps and counts else None
-        tiled = start.divided_by(length) is not None
-        return guard if tiled and self._within(start, length, bound) else None
+        tile = start.divided_by(length)
+        if tile is None or not self._within(start, length, bound):
+            return None
+        pinned = self.pinned(tile)
+        return None if pinned is None else " and ".join([guard, *pinned])
+
+    def pinned(self, start: Poly) -> list[str] | None:
+        """Guards that hold a start to what was captured, beyond what the grid decides.
+
+        The plan checks the grid, and with it where program ids place a tile. An argument that
+        moves every tile (`(pid + first_tile) * BLOCK`) is checked by nobody: a proof by captured
+        numbers holds only for its captured value. None where it had several.
+        """
+        guards: list[str] = []
+        for name in sorted(self._moving(start)):
+            values = {integer_argument(launch, name) for launch in self.facts.launches}
+            value = values.pop()
+            if values or value is None:
+                return None
+            guards.append(f"{name} == {value}")
+        return guards
+
+    def _moving(self, start: Poly) -> set[str]:
+        """Parameters by which tiles move: sizes that tiles are counted by are not among them."""
+        names: set[str] = set()
+        for monomial, _ in start.terms:
+            placed = any(atom.program_axes for atom in monomial)
+            for atom in monomial:
+                if atom.kind == "parameter":
+                    # of a constexpr, only a shift: as a factor it is a count of tiles (GROUP_M)
+                    if not (placed and atom.text in self.analysis.constexprs):
+                        names.add(atom.text)
+                elif atom.operation in ("=", "min", "max"):
+                    names |= {name for part in atom.arguments for name in self._moving(part)}
+                elif atom.operation in ("//", "%"):
+                    names |= self._moving(atom.arguments[0])
+        return names
 
     def _within(self, start: Poly, length: Poly, bound: Poly) -> bool:
         """At every captured launch, no program's tile passes the bound."""
