@@ -348,3 +348,37 @@ def test_an_argument_that_is_none_at_one_shape(kernels: Any) -> None:
     result = rewritten(kernels.source("gemm_masked"), kernels.facts(without, launch))
     assert guards_hold(result.guard, launch)
     assert not guards_hold(result.guard, without)
+
+
+def test_rows_that_overlap_take_the_original_path(kernels: Any) -> None:
+    """A sliding window: rows 64 wide every 32 elements. A surface's pitch is at least its width."""
+    launch = kernels.gemm_masked(64, 64, 64)
+    result = rewritten(kernels.source("gemm_masked"), kernels.facts(launch))
+    assert guards_hold(result.guard, launch)
+    windows = kernels.tensor(64, 64, strides=(32, 1))
+    overlapping = replace(launch, values={**launch.values, "A": windows, "sam": 32})
+    assert not guards_hold(result.guard, overlapping)
+    others = rewritten(kernels.source("gemm_masked"), kernels.facts(overlapping))
+    assert "base=B" in others.kernel_source
+    assert "base=A" not in others.kernel_source
+
+
+PADDED = """\
+@triton.jit
+def kernel(x_ptr, y_ptr, M, N, pad, BM: tl.constexpr, BN: tl.constexpr):
+    rm = tl.program_id(0) * BM - pad + tl.arange(0, BM)
+    rn = tl.arange(0, BN)
+    offs = rm[:, None] * N + rn[None, :]
+    x = tl.load(x_ptr + offs, mask=rm[:, None] < M, other=0.0)
+    tl.store(y_ptr + offs, x, mask=rm[:, None] < M)
+"""
+
+
+def test_a_start_that_an_argument_may_move_before_zero_is_pinned(kernels: Any) -> None:
+    """With pad = 1 a pointer reads the row before x_ptr, a block pointer reads 0."""
+    values = {"x_ptr": kernels.tensor(64, 64), "y_ptr": kernels.tensor(64, 64), "M": 64, "N": 64}
+    launch = kernels.launch("kernel", {**values, "pad": 0}, {"BM": 32, "BN": 64}, 2)
+    result = rewritten(PADDED, kernels.facts(launch))
+    assert guards_hold(result.guard, launch)
+    moved = replace(launch, values={**values, "pad": 1})
+    assert not guards_hold(result.guard, moved)

@@ -119,3 +119,24 @@ def test_a_selection_that_always_holds_goes(kernels: Any, interpreter: Any) -> N
     assert isinstance(memory_access(source, kernels.facts(tail)), Refusal)
     widening = SELECTING.format(other="total[:, None]")
     assert isinstance(memory_access(widening, kernels.facts(launch)), Refusal)
+
+
+SHIFTED = """\
+@triton.jit
+def kernel(x_ptr, y_ptr, n, first_tile, B: tl.constexpr):
+    rn = (tl.program_id(0) + first_tile) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + rn, mask=rn < n, other=0.0)
+    tl.store(y_ptr + rn, x * 2.0, mask=rn < n)
+"""
+
+
+def test_an_argument_that_moves_every_tile_is_held_to_its_captured_value(kernels: Any) -> None:
+    """With first_tile = 1 the last tile lies past the end, whatever n is divided by."""
+    values = {"x_ptr": kernels.tensor(96), "y_ptr": kernels.tensor(96), "n": 96, "first_tile": 0}
+    launch = kernels.launch("kernel", values, {"B": 32}, 3)
+    result = rewritten(SHIFTED, kernels.facts(launch))
+    assert guards_hold(result.guard, launch)
+    assert not guards_hold(result.guard, replace(launch, values={**values, "first_tile": 1}))
+
+    other = replace(launch, grid=(2, 1, 1), values={**values, "first_tile": 1})
+    assert isinstance(memory_access(SHIFTED, kernels.facts(launch, other)), Refusal)
