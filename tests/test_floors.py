@@ -23,6 +23,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "knowledge",
         "launch_plan",
         "ledger",
+        "scratch",
         "spec",
         "stage_contract",
     ),

@@ -23,6 +23,7 @@ from xesmith.cascade import coverage
 from xesmith.cascade.record import LevelResult
 from xesmith.errors import InputKernelError, UsageError
 from xesmith.ghost.launch import Program, TensorSpec
+from xesmith.scratch import ScratchFolder
 from xesmith.spec import Shape, Spec
 from xesmith.worker.client import TaskResult, WorkerPool
 
@@ -154,13 +155,14 @@ class CorrectnessChecker:
         self._target = dict(target or {})
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
-        self._root = Path(tempfile.mkdtemp(prefix="xesmith-correctness-"))
+        self._scratch = ScratchFolder("correctness")
+        self._root = self._scratch.path
         self._prepared: dict[str, _Prepared] = {}
         self._outcomes: dict[str, _Outcome] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._scratch.close()
 
     def __enter__(self) -> CorrectnessChecker:
         return self

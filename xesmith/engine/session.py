@@ -66,8 +66,8 @@ class Session:
         self.close()
 
     def close(self) -> None:
+        self._pool.close()  # ends what may still write into the checker's folder
         self.checker.close()
-        self._pool.close()
         self.lowerer.close()
 
     @property

@@ -21,6 +21,7 @@ from xesmith.ghost.launch import Launch, Program
 from xesmith.lowering.cache import LoweringCache, cache_key
 from xesmith.lowering.native import add_native
 from xesmith.lowering.record import LEVEL_FILES, Failure, GhostRun, Lowering
+from xesmith.scratch import ScratchFolder
 from xesmith.toolchain.record import Toolchain
 from xesmith.worker.client import TaskResult, WorkerPool
 
@@ -81,9 +82,7 @@ class Lowerer:
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
         self._target = target_json(device)
-        self._scratch = (
-            tempfile.TemporaryDirectory(prefix="xesmith-lower-") if self._cache is None else None
-        )
+        self._scratch = ScratchFolder("lower") if self._cache is None else None
         self._tasks: set[Future[TaskResult]] = set()
         self._compiler = f"{toolchain.triton_distribution} {toolchain.triton_version}"
         self._parallel = parallel
@@ -108,7 +107,7 @@ class Lowerer:
         self._native.shutdown(wait=True, cancel_futures=True)
         self._workers.close()
         if self._scratch is not None:
-            self._scratch.cleanup()
+            self._scratch.close()
         if self._cache is not None:
             self._cache.evict_at_times()
 
@@ -277,7 +276,7 @@ class Lowerer:
 
     def _new_folder(self) -> Path:
         if self._scratch is not None:
-            return Path(tempfile.mkdtemp(dir=self._scratch.name))
+            return Path(tempfile.mkdtemp(dir=self._scratch.path))
         assert self._cache is not None
         return self._cache.new_folder()
 
