@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,12 @@ from xesmith.cli.common import (
     print_json,
     progress,
     table,
+)
+from xesmith.cli.options import (
+    SpecOption,
+    TargetOption,
+    ToolchainOption,
+    VariantOption,
 )
 from xesmith.errors import UsageError, nearest
 
@@ -36,16 +43,10 @@ def inspect(
     kernel: Annotated[
         Path, typer.Argument(help="A kernel file, or any script that launches Triton kernels.")
     ],
-    spec: Annotated[
-        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside it.")
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
-    ] = None,
-    target: Annotated[str, typer.Option("--target", help="Device to compile for.")] = "bmg-g31",
-    toolchain: Annotated[
-        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
-    ] = None,
+    spec: SpecOption = None,
+    variant: VariantOption = None,
+    target: TargetOption = "bmg-g31",
+    toolchain: ToolchainOption = None,
     fail_on: Annotated[
         str | None,
         typer.Option("--fail-on", help="Exit with 1 at findings this severe: error|warning|note."),
@@ -76,7 +77,7 @@ def inspect(
         print(f"compiled by {description['compiler']}, ocloc {description['native_compiler']}")
         for name, item in examined.items():
             _show(name, item, problem)
-    if any(item.first_failure for item in examined.values()):
+    if any(item.first_failure or not item.evidence for item in examined.values()):
         return EXIT_INPUT_KERNEL
     if fail_on is not None:
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
@@ -96,7 +97,6 @@ def _as_json(item: Examination) -> dict[str, Any]:
 
 
 def _show(name: str, item: Examination, problem: Problem) -> None:
-    lines = problem.source.splitlines()
     declared = problem.constexprs
     print()
     rows = [_row(evidence, declared.get(evidence.kernel)) for evidence in item.evidence]
@@ -108,12 +108,37 @@ def _show(name: str, item: Examination, problem: Problem) -> None:
         print(f"the program fails: {at}{item.failure.message}")
     if not item.evidence and item.failure is None:
         print(f"{name}: no Triton kernel is launched")
+    for text in _remarks(item.evidence):
+        print(text)
+    files = {evidence.kernel: evidence.launch["file"] for evidence in item.evidence}
     for severity in _SEVERITIES:
         for finding in item.findings:
             if finding.severity == severity:
-                _show_finding(finding, lines)
+                _show_finding(finding, _lines_of(files.get(finding.kernel), problem))
     if item.evidence and not item.findings:
         print("no findings")
+
+
+def _remarks(items: Sequence[Evidence]) -> list[str]:
+    """What was done to lower the launches, and which levels could not be read, each once."""
+    remarks: dict[str, None] = {}
+    for evidence in items:
+        for note in evidence.notes:
+            remarks[f"{evidence.kernel}: {note}"] = None
+        if evidence.failure is None:
+            for level, why in evidence.not_read.items():
+                remarks[f"{evidence.kernel}: {level} not read: {why}"] = None
+    return list(remarks)
+
+
+def _lines_of(file: str | None, problem: Problem) -> list[str]:
+    """The lines of the file that defines a kernel: a script may import it from another."""
+    if file is None or Path(file) == problem.path:
+        return problem.source.splitlines()
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):  # the kernel was made of text that is in no file
+        return []
 
 
 def _show_finding(finding: Finding, lines: list[str]) -> None:

@@ -16,6 +16,14 @@ from xesmith.cli.common import (
     print_json,
     progress,
 )
+from xesmith.cli.options import (
+    ReferenceOption,
+    SpecOption,
+    TargetOption,
+    TimeoutOption,
+    ToolchainOption,
+    VariantOption,
+)
 from xesmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,20 +37,11 @@ def register(app: typer.Typer) -> None:
 
 def optimize(
     kernel: Annotated[Path, typer.Argument(help="A kernel file with Model and get_inputs.")],
-    spec: Annotated[
-        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside it.")
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option("--reference", help="PyTorch reference; default: reference.py beside it."),
-    ] = None,
-    target: Annotated[str, typer.Option("--target", help="Device to optimise for.")] = "bmg-g31",
-    toolchain: Annotated[
-        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
-    ] = None,
+    spec: SpecOption = None,
+    variant: VariantOption = None,
+    reference: ReferenceOption = None,
+    target: TargetOption = "bmg-g31",
+    toolchain: ToolchainOption = None,
     stages: Annotated[
         str | None, typer.Option("--stages", help="Comma-separated stages; default: all.")
     ] = None,
@@ -52,10 +51,7 @@ def optimize(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out where it stopped.")
     ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option("--timeout", min=1, help="Seconds for a candidate at one shape and level."),
-    ] = 120.0,
+    timeout: TimeoutOption = 120.0,
     as_json: JsonFlag = False,
 ) -> int:
     """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
@@ -74,12 +70,7 @@ def optimize(
     wanted = None if stages is None else [name.strip() for name in stages.split(",")]
     order = legal_order(known.values(), wanted)
     problem = load_problem(kernel, spec, variant)
-    if problem.entry != "model":
-        raise UsageError(
-            "the file has no class Model, so nothing can be run and compared",
-            where=str(kernel),
-            remedy="add Model, get_inputs and get_init_inputs (see bench/problems)",
-        )
+    problem.require_model()
     judged_by = find_reference(problem.program(), reference)
     if resume and out is None:
         raise UsageError("--resume needs the run folder", remedy="give it with --out DIR")

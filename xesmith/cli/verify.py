@@ -16,6 +16,14 @@ from xesmith.cli.common import (
     progress,
     table,
 )
+from xesmith.cli.options import (
+    ReferenceOption,
+    SpecOption,
+    TargetOption,
+    TimeoutOption,
+    ToolchainOption,
+    VariantOption,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,30 +33,19 @@ def register(app: typer.Typer) -> None:
 def verify(
     base: Annotated[Path, typer.Argument(help="The kernel file that is known to be right.")],
     candidate: Annotated[Path, typer.Argument(help="The file that claims to be better.")],
-    spec: Annotated[
-        Path | None, typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside BASE.")
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Variant of the spec; default: its own.")
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option("--reference", help="PyTorch reference; default: reference.py beside BASE."),
-    ] = None,
+    spec: SpecOption = None,
+    variant: VariantOption = None,
+    reference: ReferenceOption = None,
     stage: Annotated[
         str | None, typer.Option("--stage", help="Hold the candidate to this stage's promises.")
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="Device to compile for.")] = "bmg-g31",
-    toolchain: Annotated[
-        str | None, typer.Option("--toolchain", help="Compiler to use; see `toolchain list`.")
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option("--timeout", min=1, help="Seconds for a candidate at one shape and level."),
-    ] = 120.0,
+    target: TargetOption = "bmg-g31",
+    toolchain: ToolchainOption = None,
+    timeout: TimeoutOption = 120.0,
     as_json: JsonFlag = False,
 ) -> int:
     """Judge a candidate: syntax, structure, lowering, correctness, performance (predicted)."""
+    from xesmith.cascade import syntax
     from xesmith.cascade.correctness import find_reference
     from xesmith.cascade.record import LEVELS
     from xesmith.engine.judge import Judge, verdict
@@ -62,12 +59,7 @@ def verify(
     if stage is not None and stage not in stages:
         raise UsageError(f"unknown stage '{stage}'", remedy=nearest(stage, stages))
     problem = load_problem(base, spec, variant)
-    if problem.entry != "model":
-        raise UsageError(
-            "the file has no class Model, so nothing can be run and compared",
-            where=str(base),
-            remedy="add Model, get_inputs and get_init_inputs (see bench/problems)",
-        )
+    problem.require_model()
     text = read_source(candidate)
     judged_by = find_reference(problem.program(), reference)
     with (
@@ -75,21 +67,25 @@ def verify(
         Session(target, toolchain=toolchain, timeout_s=timeout) as session,
     ):
         judge = Judge(session, problem, judged_by, shown.say)
-        baseline = judge.baseline()
-        shown.say(f"lowering {candidate}")
-        (after,) = session.examine(problem, [text])
-        contract = stages[stage] if stage else None
-        levels = judge.static_levels(
-            text,
-            baseline.examinations,
-            after,
-            promises=contract.promises.on(session.device.kind) if contract else (),
-            must_improve=contract.improves if contract else True,
-        )
-        # Slower code may still be right, and a user wants to know both; broken code cannot run.
-        if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
-            shown.say("checking its results")
-            levels.append(judge.correctness(text, baseline))
+        # Nothing of a candidate runs before its text is known to be a kernel's.
+        levels = [syntax.check(text, judge.kernel_file)]
+        if levels[0].status == "passed":
+            baseline = judge.baseline()
+            shown.say(f"lowering {candidate}")
+            (after,) = session.examine(problem, [text])
+            contract = stages[stage] if stage else None
+            levels = judge.static_levels(
+                text,
+                baseline.examinations,
+                after,
+                promises=contract.promises.on(session.device.kind) if contract else (),
+                must_improve=contract.improves if contract else True,
+            )
+            # Slower code may still be right, and a user wants to know both; broken code cannot
+            # run.
+            if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
+                shown.say("checking its results")
+                levels.append(judge.correctness(text, baseline))
         description = session.description
     judged = verdict(levels)
     if as_json:
