@@ -97,3 +97,72 @@ def test_a_generated_block_that_was_edited_is_refused(text, baseline):
     result = syntax.check(text + block, baseline)
     assert result.status == "refused"
     assert "generated block" in result.messages[0]
+
+
+HEAD = "@triton.jit\ndef matmul_kernel("
+LAST = "    BLOCK_K: tl.constexpr,\n"
+RUNS = "triton.runtime.build.tempfile._os.system('true')"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (LAST, f"{LAST}    Z: tl.constexpr = {RUNS},\n", "'triton.runtime.build.tempfile"),
+        ("    stride_am,\n", f"    stride_am: {RUNS},\n", "'triton.runtime.build.tempfile"),
+        (
+            LAST,
+            f"{LAST}    Z: tl.constexpr = triton.runtime.jit.re.enum.bltns.eval('0'),\n",
+            "bltns",
+        ),
+        (LAST, f"{LAST}    Z: tl.constexpr = len('{{0.__class__}}'.format(1)),\n", "'format'"),
+        # a variable of the body excuses no default, which is evaluated outside
+        (DOT, f"{DOT}\n        eval = 1", None),
+        (HEAD, f"@torch.no_grad()\n{HEAD}", "the decorator 'torch.no_grad()'"),
+        (HEAD, f"@(lambda f: f)\n{HEAD}", "the decorator 'lambda f: f'"),
+        (DOT, "tl.dot = tl.dot", "an assignment to 'tl.dot'"),
+        (
+            LAST,
+            f"{LAST}    Z: tl.constexpr = len([0 for tl.dot in [1]]),\n",
+            "assignment to 'tl.dot'",
+        ),
+        (DOT, "acc += a.handle.data", "'handle'"),
+        (DOT, "acc += hasattr(a, 'handle')", "'hasattr'"),
+        (DOT, "acc += matmul(a, b)", "'matmul'"),
+        (DOT, "acc += nn.functional.linear(a, b)", "module 'nn'"),
+        (
+            HEAD,
+            "@triton.heuristics({'G': lambda args: args['c_ptr'].copy_(args['a_ptr']) is None})\n"
+            f"{HEAD}",
+            "'copy_', which changes a tensor",
+        ),
+    ],
+)
+def test_ways_out_of_a_kernel_are_refused(text, baseline, changed, old, new, said):
+    attack = changed(text, old, new)
+    if said is None:
+        attack = changed(attack, LAST, f"{LAST}    Z: tl.constexpr = eval('0'),\n")
+        said = "'eval'"
+    result = syntax.check(attack, baseline)
+    assert result.status == "refused"
+    assert any(said in message for message in result.messages), result.messages
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "acc = tl.math.fma(a, b, acc)",
+        "acc += tl.extra.intel.libdevice.tanh(a)",
+        "acc += tl.dot(a, b).to(tl.float32)",
+        "acc += float('-inf') if BLOCK_K == 1 else min(1, 2)",
+    ],
+)
+def test_the_language_may_be_used(text, baseline, changed, new):
+    assert syntax.check(changed(text, DOT, new), baseline).messages == ()
+
+
+def test_a_hook_may_zero_a_buffer(text, baseline, changed):
+    tuned = (
+        "@triton.autotune(configs=[triton.Config({}, pre_hook=lambda d: d['c_ptr'].zero_())], "
+        f"key=['M'])\n{HEAD}"
+    )
+    assert syntax.check(changed(text, HEAD, tuned), baseline).messages == ()
