@@ -19,7 +19,8 @@ class LevelResult:
     """One level's answer.
 
     "refused": the candidate is at fault. "not_read": the level could not be judged on this
-    machine, which never counts as passed. "not_run": an earlier level already refused.
+    machine, which never counts as passed. "not_run": there was no need, since an earlier level
+    already refused or another candidate is better; `messages` say which.
     `messages` are sentences for a person or a model; `facts` is JSON.
     """
 

@@ -83,7 +83,7 @@ def optimize(
             "problem": problem.name,
             "variant": problem.variant,
             "source": problem.source,
-            "spec": None if problem.spec is None else Path(problem.spec.path).read_text(),
+            "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
             "reference": str(judged_by),
             "reference_source": judged_by.program.source,
             "stages": list(order),

@@ -21,6 +21,7 @@ from xesmith.contracts import ProgramEvidence
 from xesmith.cost import order_key
 from xesmith.engine.judge import Baseline, Judge, Say, verdict
 from xesmith.engine.probes import Probes
+from xesmith.launch_plan import PlanError
 from xesmith.ledger import Ledger, StageOutcome, Trial, text_digest
 from xesmith.stage_contract import Stage
 from xesmith.stages.draft import Draft, Variant
@@ -55,11 +56,12 @@ class _Candidate:
     seconds: float
     levels: list[LevelResult] = field(default_factory=list[LevelResult])
 
-    def refusals(self) -> list[str]:
+    def objections(self) -> list[str]:
+        """Why it is not accepted: what refused it, and what could not be read of it."""
         return [
             f"{self.proposal.note}: {result.level}: {'; '.join(result.messages)}"
             for result in self.levels
-            if result.status == "refused"
+            if result.status in ("refused", "not_read")
         ]
 
 
@@ -145,8 +147,7 @@ class Optimizer:
             return StageOutcome(stage.name, position, status, reason, trial)
 
         if stage.name == "analysis":
-            counts = ", ".join(f"{kind}" for kind in sorted(kinds)) or "nothing"
-            return outcome("done", f"found {counts}"), state
+            return outcome("done", f"found {', '.join(sorted(kinds)) or 'nothing'}"), state
         if not stage.applies(kinds):
             return outcome("skipped", f"no finding of {', '.join(stage.triggers)}"), state
         if not self._proposer.knows(stage.name):
@@ -177,7 +178,8 @@ class Optimizer:
         self, stage: Stage, proposals: Sequence[Proposal], before: State
     ) -> tuple[State | None, list[str]]:
         """The best predicted proposal that every level accepts, and why others were refused."""
-        candidates = self._lowered(stage, proposals, before)
+        by_text, unfit = _rendered(proposals)
+        candidates = self._lowered(stage, by_text, before)
         standing: list[_Candidate] = []
         for candidate in candidates:
             candidate.levels += self._judge.static_levels(
@@ -201,14 +203,15 @@ class Optimizer:
             if result.status == "passed":
                 proposal = candidate.proposal
                 best = State(proposal.draft, candidate.text, candidate.examinations, trial)
-        return best, [text for candidate in candidates for text in candidate.refusals()]
+        return best, [*unfit, *(t for candidate in candidates for t in candidate.objections())]
 
     def _lowered(
-        self, stage: Stage, proposals: Sequence[Proposal], before: State
+        self, stage: Stage, by_text: Mapping[str, Proposal], before: State
     ) -> list[_Candidate]:
-        """The distinct proposals, each lowered at every shape."""
-        by_text = {proposal.draft.text: proposal for proposal in reversed(proposals)}
-        texts = list(reversed(by_text))
+        """The proposals, each lowered at every shape."""
+        if not by_text:
+            return []
+        texts = list(by_text)
         self._say(f"{stage.name}: lowering {len(texts)} candidate{'s' * (len(texts) > 1)}")
         started = time.monotonic()
         lowered = self._session.examine(self._judge.problem, texts)
@@ -310,6 +313,22 @@ class Optimizer:
         )
 
 
+def _rendered(proposals: Sequence[Proposal]) -> tuple[dict[str, Proposal], list[str]]:
+    """The distinct proposals by their file's text, and why others give no file.
+
+    A launch plan may not fit a file (a name is taken, a wrapper launches in a way that cannot
+    be rebound): that is the proposal's end, not the run's.
+    """
+    by_text: dict[str, Proposal] = {}
+    unfit: list[str] = []
+    for proposal in proposals:
+        try:
+            by_text.setdefault(proposal.draft.text, proposal)
+        except PlanError as error:
+            unfit.append(f"{proposal.note}: no launch plan: {error.what} ({error.where})")
+    return by_text, unfit
+
+
 def summary(item: Examination) -> dict[str, Any]:
     """The contract names' values of one shape, for reports."""
     return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
@@ -323,8 +342,8 @@ def _rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:
     return (seconds is None, seconds or 0.0, keys)
 
 
-def _first(refusals: Sequence[str]) -> str:
-    if not refusals:
+def _first(reasons: Sequence[str]) -> str:
+    if not reasons:
         return "no candidate was accepted"
-    more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-    return refusals[0] + more
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return reasons[0] + more

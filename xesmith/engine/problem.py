@@ -34,6 +34,15 @@ class Problem:
         """The folder's name for a `kernel.py` in a problem folder, else the file's."""
         return self.path.parent.name if self.path.stem == "kernel" else self.path.stem
 
+    def require_model(self) -> None:
+        """Raises UsageError where the file is a script: nothing could be run and compared."""
+        if self.entry != "model":
+            raise UsageError(
+                "the file has no class Model, so nothing can be run and compared",
+                where=str(self.path),
+                remedy="add Model, get_inputs and get_init_inputs (see bench/problems)",
+            )
+
     @cached_property
     def constexprs(self) -> dict[str, frozenset[str]]:
         """By jit function of the file: its parameters that are declared `tl.constexpr`."""

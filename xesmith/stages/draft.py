@@ -79,6 +79,13 @@ class Draft:
             return self.variants[kernel].source
         return self.edits.get(kernel) or self.kernel_file.jit(kernel).source
 
+    def kernel_of(self, launched: str) -> str:
+        """The kernel of the file that a launched one is, or is a variant of."""
+        for kernel in self.variants:
+            if launched in (f"{kernel}_{VARIANT_SUFFIX}", f"{kernel}_{DESCRIPTOR_SUFFIX}"):
+                return kernel
+        return launched
+
     def with_edit(self, kernel: str, source: str) -> Draft:
         return replace(self, edits={**self.edits, kernel: source})
 
@@ -129,14 +136,6 @@ class Draft:
             if variant.descriptor_source is not None:
                 added.append(renamed(variant.descriptor_source, variant.kernel, DESCRIPTOR_SUFFIX))
         return render(self.kernel_file, self.edits, added, self.plan)
-
-
-def kernel_of(name: str) -> str:
-    """The kernel of the file that a launched kernel stands in for."""
-    for suffix in (DESCRIPTOR_SUFFIX, VARIANT_SUFFIX):
-        if name.endswith(f"_{suffix}"):
-            return name.removesuffix(f"_{suffix}")
-    return name
 
 
 def renamed(source: str, kernel: str, suffix: str) -> str:

@@ -10,7 +10,7 @@ from xesmith.device import Device
 from xesmith.evidence.record import Evidence
 from xesmith.findings.record import Finding
 from xesmith.ghost.launch import Launch
-from xesmith.stages.draft import Draft, Variant, kernel_of
+from xesmith.stages.draft import Draft, Variant
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,13 @@ class Situation:
 
     def launches(self, kernel: str) -> tuple[Launch, ...]:
         """Launches of the kernel or of its variant, over all shapes."""
-        return tuple(
-            Launch.from_json(e.launch) for e in self.evidence if kernel_of(e.kernel) == kernel
-        )
+        return tuple(Launch.from_json(e.launch) for e in self.evidence_of(kernel))
+
+    def evidence_of(self, kernel: str) -> tuple[Evidence, ...]:
+        return tuple(e for e in self.evidence if self.draft.kernel_of(e.kernel) == kernel)
+
+    def findings_of(self, kernel: str) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if self.draft.kernel_of(f.kernel) == kernel)
 
 
 @dataclass(frozen=True)

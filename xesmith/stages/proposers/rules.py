@@ -12,7 +12,7 @@ from functools import partial
 
 from xesmith.ghost.launch import Launch
 from xesmith.kernel_file import KernelFile
-from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant, kernel_of, renamed
+from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant, renamed
 from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
 from xesmith.stages.rewrites.autotuning import autotuning
 from xesmith.stages.rewrites.block_pointers import block_pointers
@@ -209,7 +209,7 @@ class RulesProposer:
         function = situation.draft.kernel_file.jit(kernel)
         return KernelFacts(
             launches=situation.launches(kernel),
-            findings=tuple(f for f in situation.findings if f.kernel.startswith(kernel)),
+            findings=situation.findings_of(kernel),
             helpers=frozenset(function.calls),
             first_line=_first_line(kernel, situation.draft),
             original_source=function.source,
@@ -238,7 +238,7 @@ def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Propo
     most = situation.device.max_sub_groups_per_work_group(256)
     for kernel, variant in proposal.draft.variants.items():
         warps = [launch.options.get("num_warps", 4) for launch in situation.launches(kernel)]
-        if max(warps) <= most and variant.options.get("grf_mode") is None:
+        if warps and max(warps) <= most and variant.options.get("grf_mode") is None:
             options = {**variant.options, "grf_mode": "256"}
             draft = draft.with_variant(replace(variant, options=options))
     if draft is not proposal.draft:
@@ -260,7 +260,7 @@ def _launched(situation: Situation) -> list[str]:
     """Kernels of the file that the program launches, the one that takes longest first."""
 
     def seconds(kernel: str) -> float:
-        items = [e for e in situation.evidence if kernel_of(e.kernel) == kernel]
+        items = situation.evidence_of(kernel)
         known = [e.derived.prediction.seconds for e in items if e.derived and e.derived.prediction]
         return sum(value for value in known if value is not None)
 
