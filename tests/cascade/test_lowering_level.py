@@ -124,3 +124,33 @@ def test_a_launch_that_the_device_refuses_is_refused(examination):
 def test_a_program_without_a_launch_is_refused(examination):
     result = judge_lowering({"a": examination(0, "1")}, {"a": Examination((), (), None)}, [])
     assert (result.status, result.messages) == ("refused", ("a: no kernel is launched",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"acc_type": "f16"}, "adds up in f16, coarser than the baseline's products"),
+        ({"a_type": "f8E5M2"}, "keeps 3 bits of its factors, the baseline's 11"),
+        ({"a_type": "bf16", "b_type": "bf16"}, "keeps 8 bits of its factors, the baseline's 11"),
+        ({"a_type": "f32", "b_type": "f32"}, None),
+    ],
+)
+def test_products_of_fewer_bits_are_refused(examination, evidence_maker, changes, said):
+    """float16 has 11 bits of significand, bfloat16 8, e5m2 3."""
+    usual = evidence_maker.ttir(dots=(evidence_maker.dot(),))
+    other = evidence_maker.ttir(dots=(evidence_maker.dot(**changes),))
+    before, after = {"a": examination(0, "1", ttir=usual)}, {"a": examination(3, "2", ttir=other)}
+    result = judge_lowering(before, after, [PROMISE])
+    assert result.status == ("passed" if said is None else "refused")
+    assert all(said in message for message in result.messages)
+
+
+def test_factors_may_be_as_coarse_as_the_tensors_that_are_passed(examination, evidence_maker):
+    """A baseline that widens bfloat16 to float32 before its product gains nothing by it."""
+    launch = examination(0, "1").evidence[0].launch | {"signature": {"a": "*bf16"}}
+    wide = evidence_maker.dot(a_type="f32", b_type="f32", input_precision="ieee")
+    narrow = evidence_maker.dot(a_type="bf16", b_type="bf16")
+    before = examination(0, "1", ttir=evidence_maker.ttir(dots=(wide,)), launch=launch)
+    after = examination(3, "2", ttir=evidence_maker.ttir(dots=(narrow,)), launch=launch)
+    assert judge_lowering({"a": before}, {"a": after}, [PROMISE]).status == "passed"

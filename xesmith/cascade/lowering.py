@@ -7,16 +7,22 @@ least one shape must change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.record import LevelResult
 from xesmith.contracts import Outcome, ProgramEvidence, check_all
-from xesmith.evidence.record import Evidence
+from xesmith.evidence.record import Dot, Evidence
 
 #: findings that refuse a candidate by themselves: the code would be wrong on the device
 _FATAL_FINDINGS = ("2d-op-illegal",)
+
+#: bits of the significand, the hidden one included; float64 counts as float32
+_BITS = {
+    **{"f32": 24, "fp32": 24, "f64": 24, "fp64": 24, "tf32": 11},
+    **{"f16": 11, "fp16": 11, "bf16": 8, "f8E4M3FN": 4, "f8E5M2": 3, "fp8e4nv": 4, "fp8e5": 3},
+}
 
 Examinations = Mapping[str, Examination]
 
@@ -56,6 +62,8 @@ def judge_lowering(
             for finding in item.findings
             if finding.kind in _FATAL_FINDINGS
         ]
+        if name in before:
+            messages += [f"{name}: {text}" for text in _coarser_dots(before[name], item)]
     if messages:
         return LevelResult("lowering", "refused", tuple(messages), facts)
 
@@ -80,6 +88,39 @@ def judge_lowering(
     if status == "refused":
         messages += _explanations(after)
     return LevelResult("lowering", status, tuple(messages), facts)
+
+
+def _coarser_dots(before: Examination, after: Examination) -> Iterator[str]:
+    """Products of fewer bits than the baseline's: faster, and right within a tolerance.
+
+    float64 may become float32 (the stage dtype_fix); anything below stays as precise as the
+    coarsest of the baseline's own products or, for factors, of the tensors passed to it.
+    """
+    given = list(_dots(before))
+    if not given:
+        return
+    factors = min(_bits(dot.a_type, dot.b_type, precision=dot.input_precision) for dot in given)
+    kinds = [kind for item in before.evidence for kind in item.launch["signature"].values()]
+    factors = min([factors, *(_BITS[kind[1:]] for kind in kinds if kind[1:] in _BITS)])
+    sums = min(_bits(dot.acc_type) for dot in given)
+    for dot in _dots(after):
+        at = f"line {dot.site.line}: the product of {dot.m}x{dot.n}x{dot.k}"
+        if _bits(dot.acc_type) < sums:
+            yield f"{at} adds up in {dot.acc_type}, coarser than the baseline's products"
+        if (bits := _bits(dot.a_type, dot.b_type, precision=dot.input_precision)) < factors:
+            yield f"{at} keeps {bits} bits of its factors, the baseline's {factors}"
+
+
+def _dots(item: Examination) -> Iterator[Dot]:
+    for evidence in item.evidence:
+        if evidence.ttir is not None:
+            yield from evidence.ttir.dots
+
+
+def _bits(*types: str, precision: str = "ieee") -> int:
+    """Bits of the coarsest type's significand, at most 24 (float32)."""
+    bits = min(_BITS.get(name, 24) for name in types)
+    return min(bits, _BITS["tf32"]) if precision == "tf32" else bits
 
 
 def _program(evidence: Sequence[Evidence]) -> ProgramEvidence:
