@@ -154,3 +154,24 @@ def test_factors_may_be_as_coarse_as_the_tensors_that_are_passed(examination, ev
     before = examination(0, "1", ttir=evidence_maker.ttir(dots=(wide,)), launch=launch)
     after = examination(3, "2", ttir=evidence_maker.ttir(dots=(narrow,)), launch=launch)
     assert judge_lowering({"a": before}, {"a": after}, [PROMISE]).status == "passed"
+
+
+@pytest.mark.parametrize("level", ["ttir", "ttgir", "native"])
+def test_a_missing_level_never_passes_whatever_was_promised(examination, level):
+    unread = examination(3, "2", **{level: None}, not_read={level: "not here"})
+    result = judge_lowering({"a": examination(0, "1")}, {"a": unread}, [])
+    assert result.status == "not_read"
+    assert result.messages == (f"a: not read: {level} of 'gemm': not here",)
+
+
+def test_a_2d_operation_that_cannot_be_checked_never_passes_unless_it_was_there(examination):
+    unchecked = finding(
+        kind="2d-op-unchecked", severity="note", message="2D block load of 'A': pitch not known"
+    )
+    before = {"a": examination(0, "1")}
+    after = {"a": examination(3, "2", findings=(unchecked,))}
+    result = judge_lowering(before, after, [PROMISE])
+    assert result.status == "not_read"
+    assert result.messages == ("a: not read: 2D block load of 'A': pitch not known",)
+    had_it = {"a": examination(0, "1", findings=(unchecked,))}
+    assert judge_lowering(had_it, after, [PROMISE]).status == "passed"

@@ -98,6 +98,9 @@ def test_attention(ttir_of: Callable[[str], Ttir]) -> None:
     # The head's offset is 64 bits wide and feeds every pointer.
     assert ir.counts.i64_address_operations == 1
     assert all(a.surface is not None and a.surface.base_moved for a in ir.accesses)
+    # A head's 2048 x 64 elements of 2 bytes are a multiple of what the arguments are aligned to.
+    arguments = {a.surface.base_alignment_bytes for a in ir.accesses if a.surface is not None}
+    assert min(alignment or 0 for alignment in arguments) >= 64
     assert ir.flop_per_program is not None
     assert ir.flop_per_program > 32 * 2 * (2 * 128 * 64 * 64)
 

@@ -256,6 +256,10 @@ def test_a_surface_that_is_not_known_is_said_to_be_unchecked(evidence_maker: Mod
     m = evidence_maker
     moved = _store_at(m, base_moved=True, base_alignment_bytes=None)
     assert "alignment of the base not known" in one("2d-op-unchecked", moved).message
+    known = _store_at(m, base_moved=True, base_alignment_bytes=64)
+    assert not find("2d-op-unchecked", known)
+    odd = _store_at(m, base_moved=True, base_alignment_bytes=32)
+    assert "base is aligned to 32 B, not 64 B" in one("2d-op-illegal", odd).message
     unknown = _store_at(m, stride_values=(None, 1))
     assert "pitch not known" in one("2d-op-unchecked", unknown).message
     assert not find("2d-op-illegal", unknown)

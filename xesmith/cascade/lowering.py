@@ -17,6 +17,8 @@ from xesmith.evidence.record import Dot, Evidence
 
 #: findings that refuse a candidate by themselves: the code would be wrong on the device
 _FATAL_FINDINGS = ("2d-op-illegal",)
+#: findings that say that it could not be told whether the code is right on the device
+_OPEN_FINDINGS = ("2d-op-unchecked",)
 
 #: bits of the significand, the hidden one included; float64 counts as float32
 _BITS = {
@@ -51,7 +53,8 @@ def judge_lowering(
 ) -> LevelResult:
     """Whether the candidate lowers at every shape, legally, and keeps the promises.
 
-    "not_read" when a level that a promise or the device needs could not be read here.
+    "not_read" when a level of the lowering could not be read here, or when a native 2D
+    operation that the code before had not cannot be held against the device's rules.
     """
     messages: list[str] = []
     facts: dict[str, Any] = {"promises": {}, "unchanged": [], "not_read": {}}
@@ -83,6 +86,10 @@ def judge_lowering(
         if any(outcome.status == "broken" for outcome in outcomes):
             status = "refused"
         elif status == "passed" and not all(outcomes):
+            status = "not_read"
+        unknown = [*_levels_not_read(item), *_unchecked(before[name], item)]
+        messages += [f"{name}: not read: {text}" for text in unknown]
+        if unknown and status == "passed":
             status = "not_read"
         facts["not_read"].update(_not_read(item.evidence))
     if status == "refused":
@@ -121,6 +128,27 @@ def _bits(*types: str, precision: str = "ieee") -> int:
     """Bits of the coarsest type's significand, at most 24 (float32)."""
     bits = min(_BITS.get(name, 24) for name in types)
     return min(bits, _BITS["tf32"]) if precision == "tf32" else bits
+
+
+def _levels_not_read(item: Examination) -> list[str]:
+    """The levels that judging needs and that are missing, each with the reason."""
+    texts: dict[str, None] = {}
+    for evidence in item.evidence:
+        code = "native" if evidence.ptx is None else "ptx"
+        for level in ("ttir", "ttgir", code):
+            if getattr(evidence, level) is None:
+                why = evidence.not_read.get(level, "no reason is known")
+                texts[f"{level} of '{evidence.kernel}': {why}"] = None
+    return list(texts)
+
+
+def _unchecked(before: Examination, after: Examination) -> list[str]:
+    """What cannot be told of the code's legality, and was no question of the code before."""
+
+    def questions(item: Examination) -> set[str]:
+        return {f.message for f in item.findings if f.kind in _OPEN_FINDINGS}
+
+    return sorted(questions(after) - questions(before))
 
 
 def _program(evidence: Sequence[Evidence]) -> ProgramEvidence:

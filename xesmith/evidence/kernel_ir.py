@@ -284,16 +284,36 @@ class KernelIr:
         pointer_alignment = (
             tensor.pointer_alignment_bytes if isinstance(tensor, TensorArg) else None
         )
-        moved = maker.operands[0].owner is not None
+        base = maker.operands[0]
         return Surface(
             shape=tuple(self.values.text(v) for v in sizes),
             strides=tuple(self.values.text(v) for v in strides),
             shape_values=tuple(self.values.number(v) for v in sizes),
             stride_values=tuple(self.values.number(v) for v in strides),
             order=maker.integers("order"),
-            base_alignment_bytes=None if moved else pointer_alignment,
-            base_moved=moved,
+            base_alignment_bytes=self._base_alignment(base, pointer_alignment),
+            base_moved=base.owner is not None,
         )
+
+    def _base_alignment(self, base: Value, argument_alignment: int | None) -> int | None:
+        """The largest power of two (in bytes) that divides the base in every program.
+
+        None where the offset from the argument is not known for each program.
+        """
+        if argument_alignment is None:
+            return None
+        offset_bytes = np.zeros(1, np.int64)
+        current = base
+        while (owner := current.owner) is not None:
+            moved = self.values.range(owner.operands[1]) if owner.name == "tt.addptr" else None
+            if moved is None or not moved.exact:
+                return None
+            offset_bytes = offset_bytes + moved.low * (current.type.element_bits // 8)
+            current = owner.operands[0]
+        if self.values.argument(current) is None:
+            return None
+        divisor = int(np.gcd.reduce(offset_bytes))
+        return argument_alignment if divisor == 0 else min(argument_alignment, divisor & -divisor)
 
     def mask_of(self, op: Operation) -> Value | None:
         """The mask operand of a load or store through pointers."""

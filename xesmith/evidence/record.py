@@ -57,7 +57,7 @@ class Surface(Fact):
     shape_values: tuple[int | None, ...]
     stride_values: tuple[int | None, ...]
     order: tuple[int, ...]  # dimensions from the fastest; () for descriptors
-    base_alignment_bytes: int | None  # of the argument; None where the base is moved from it
+    base_alignment_bytes: int | None  # in every program; None where that is not known
     base_moved: bool = False  # the base is the argument plus an offset
 
 

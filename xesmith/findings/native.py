@@ -228,8 +228,7 @@ class _Surface:
         if stated is not None:
             self.base_moved = stated.base_moved
             self._measure(stated.stride_values, stated.shape_values, bits)
-            if not stated.base_moved:
-                self.base_alignment_bytes = stated.base_alignment_bytes
+            self.base_alignment_bytes = stated.base_alignment_bytes
         elif tensor is not None and len(tensor.shape) == 2:
             self._measure(tensor.strides, tensor.shape, bits)
         if self.base_alignment_bytes is None and tensor is not None and not self.base_moved:
