@@ -1,0 +1,100 @@
+"""`xesmith inspect` on files of every kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xesmith.cli import app
+
+pytestmark = [pytest.mark.intel, pytest.mark.mlir]
+
+KERNELS = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+"""
+SCRIPT = """\
+import torch
+from kernels import double
+
+x = torch.randn(4096, device="xpu")
+y = torch.empty_like(x)
+double[(16,)](x, y, 4096, BLOCK=256)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path / "script.py"
+
+
+def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = app.run(["inspect", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_script_needs_no_model_and_quotes_the_file_of_its_kernel(capsys, script):
+    code, out, _ = inspect(capsys, script)
+    assert code == 0
+    assert "as written: 1 launch" in out
+    assert "BLOCK=256 num_warps=4" in out
+    # The mask's line is in kernels.py, not in the script.
+    assert "note[needless-mask] double line 8" in out
+    assert "8 | tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)" in out
+
+
+def test_json_holds_evidence_findings_and_what_judged(capsys, script):
+    code, out, err = inspect(capsys, script, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["device"] == "bmg-g31"
+    assert told["compiler"].startswith("triton-xpu 3.3.0")
+    (shape,) = told["shapes"].values()
+    (evidence,) = shape["evidence"]
+    assert evidence["launch"]["grid"] == [16, 1, 1]
+    assert evidence["native"]["grf_count"] == 128
+    assert shape["failure"] is None
+    assert {finding["kind"] for finding in shape["findings"]} >= {"needless-mask"}
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", 0), ("warning", 0), ("note", 1)])
+def test_fail_on_tells_by_the_exit_code(capsys, script, severity, code):
+    assert inspect(capsys, script, "--fail-on", severity)[0] == code
+
+
+def test_an_unknown_severity_offers_the_nearest(capsys, script):
+    code, _, err = inspect(capsys, script, "--fail-on", "warn")
+    assert code == 2
+    assert "did you mean 'warning'?" in err
+
+
+def test_a_file_that_launches_nothing_fails_by_itself(capsys, script):
+    script.write_text("import torch\nfrom kernels import double\n")
+    code, out, _ = inspect(capsys, script)
+    assert code == 4
+    assert "no Triton kernel is launched" in out
+
+
+def test_a_script_that_raises_tells_where(capsys, script):
+    script.write_text(SCRIPT + "raise ValueError('enough')\n")
+    code, out, _ = inspect(capsys, script)
+    assert code == 4
+    assert "the program fails: line 7: ValueError: enough" in out
+    assert "as written: 1 launch" in out  # what was launched before is shown
+
+
+def test_how_a_descriptor_was_lowered_is_said(capsys, repository):
+    code, out, _ = inspect(capsys, repository / "tests" / "ghost" / "kernels" / "descriptors.py")
+    assert code == 0
+    assert "gemm_desc: line 21: descriptor load lowered as a block pointer" in out
