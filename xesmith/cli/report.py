@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from xesmith.cli.common import EXIT_OK, PANEL_KERNELS, JsonFlag, print_json
+from xesmith.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +33,12 @@ def report(
     with Ledger.open(run / LEDGER_FILE) as ledger:
         made = build(ledger)
     if html is not None:
-        html.write_text(to_html(made), encoding="utf-8")
+        try:
+            html.write_text(to_html(made), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"the report cannot be written: {error.strerror}", where=str(html)
+            ) from error
     if as_json:
         print_json(asdict(made))
     elif markdown:

@@ -11,7 +11,7 @@ from xesmith.report.model import COLUMNS, Report
 
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("xesmith.report", "templates"),
-    autoescape=jinja2.select_autoescape(["html"]),
+    autoescape=jinja2.select_autoescape(["html.j2"]),
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,
@@ -31,16 +31,17 @@ def _render(template: str, report: Report) -> str:
     return _ENVIRONMENT.get_template(template).render(
         report=report,
         columns=[column.title for column in COLUMNS],
-        refusal=_refusal,
+        objection=_objection,
         cell=_cell,
     )
 
 
-def _refusal(verdict: Mapping[str, Any]) -> str:
-    """The level that refused, and what it said; empty where none did."""
-    for level in verdict["levels"]:
-        if level["status"] == "refused":
-            return f"{level['level']}: {'; '.join(level['messages'])}"
+def _objection(verdict: Mapping[str, Any]) -> str:
+    """The level that refused, else one that could not be read, and what it said; else empty."""
+    for status, words in (("refused", ""), ("not_read", " not read")):
+        for level in verdict["levels"]:
+            if level["status"] == status:
+                return f"{level['level']}{words}: {'; '.join(level['messages'])}"
     return ""
 
 

@@ -1,0 +1,196 @@
+"""Reports: made from the ledger alone, at every point of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xesmith.cli import app
+from xesmith.ledger import Ledger, StageOutcome, Trial
+from xesmith.report.model import build
+from xesmith.report.write import to_html, to_markdown
+
+HEADER = {
+    "kernel": "bench/double/kernel.py",
+    "problem": "double",
+    "session": {
+        "device": "bmg-g31",
+        "device_title": "Intel Arc Pro B70 Graphics",
+        "compiler": "triton-xpu 3.3.0b1",
+        "native_compiler": "26.27",
+        "igc": "2.40",
+    },
+}
+PASSED = {
+    "level": "correctness",
+    "status": "passed",
+    "messages": [],
+    "facts": {
+        "reference": "reference.py",
+        "seeds": [0, 1, 2],
+        "cases": [
+            {
+                "case": "bench[0] N=64 (scaled)",
+                "runs": 4,
+                "error_over_allowed": 0.25,
+                "weights": "none",
+            }
+        ],
+    },
+}
+VALUES = {
+    "native.main.loads_2d": 0,
+    "native.main.global_loads": 4,
+    "native.main.dpas": 8,
+    "native.main.instructions": 80,
+    "native.main.dpas_share": 0.1,
+    "native.slm_bytes": 34816,
+    "derived.occupancy": 0.5,
+    "derived.seconds": 2e-3,
+}
+
+
+def level(name: str, status: str, *messages: str) -> dict[str, Any]:
+    return {"level": name, "status": status, "messages": list(messages), "facts": {}}
+
+
+def trial(stage: str, note: str, *levels: dict[str, Any], accepted: bool = True, **more: Any):
+    verdict = {"accepted": accepted, "levels": [*levels]}
+    return Trial(stage, "rules", note, "", verdict, accepted, **more)
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """A run up to its first accepted stage, as its ledger stands then."""
+    with Ledger.create(tmp_path / "ledger.sqlite", HEADER) as ledger:
+        findings = {"a[0]": {"evidence": [], "findings": [FINDING]}}
+        base = ledger.add(
+            trial("baseline", "as given", PASSED, summary={"a[0]": VALUES}, predicted_seconds=2e-3),
+            source_text="x = 1\n",
+            evidence_json=json.dumps(findings),
+        )
+        better = {**VALUES, "native.main.loads_2d": 4, "native.main.global_loads": 0}
+        made = ledger.add(
+            trial(
+                "block_pointers",
+                "load of A | as a block",
+                PASSED,
+                parent=base.id,
+                summary={"a[0]": {**better, "derived.seconds": 1e-3}},
+                predicted_seconds=1e-3,
+            ),
+            source_text="x = 2",
+        )
+        ledger.add(
+            trial(
+                "gpu_specific",
+                "BM=256",
+                level("syntax", "passed"),
+                level("lowering", "not_read", "native of 'double': no ocloc"),
+                accepted=False,
+                parent=made.id,
+            ),
+            source_text="x = 3\n",
+        )
+        ledger.set_stage(StageOutcome("block_pointers", 0, "improved", "load of A", made.id))
+        ledger.set_stage(StageOutcome("gpu_specific", 1, "refused", "BM=256", None))
+        yield ledger
+
+
+FINDING = {
+    "severity": "warning",
+    "kind": "load-not-2d-block",
+    "kernel": "double",
+    "line": 7,
+    "message": "load stays a tensor of pointers",
+    "reason": "it is masked <here>",
+}
+
+
+def finish(ledger: Ledger, *, accepted: bool) -> None:
+    status = "passed" if accepted else "refused"
+    ledger.add(
+        trial("final", "end to end", {**PASSED, "status": status}, accepted=accepted, parent=2),
+        source_text="x = 2",
+    )
+    ledger.finish()
+
+
+def test_an_unfinished_run_says_so_and_shows_how_far_it_came(run):
+    report = build(run)
+    assert report.verdict.startswith("unfinished")
+    assert not report.improved
+    assert [(row.stage, row.cells[0]) for row in report.rows] == [
+        ("baseline", "0 of 4"),
+        ("block_pointers", "4 of 4"),
+    ]
+    assert report.correctness is not None
+    assert report.correctness["status"] == "passed"  # the baseline's
+
+
+def test_an_improved_run_predicts_and_never_says_that_it_measured(run):
+    finish(run, accepted=True)
+    report = build(run)
+    assert report.improved
+    assert "2000.0 us before, 1000.0 us after" in report.verdict
+    assert "not measured" in report.verdict
+    assert report.diff.startswith("--- a/kernel.py\n+++ b/kernel.py\n")
+    assert "+x = 2\n" in report.diff
+
+
+def test_a_final_check_that_refuses_leaves_the_baseline(run):
+    finish(run, accepted=False)
+    report = build(run)
+    assert report.verdict == "not improved: the final check refused the optimised file"
+    assert [row.stage for row in report.rows] == ["baseline"]
+    assert report.diff == ""
+
+
+def test_values_that_were_not_read_are_called_that(run):
+    report = build(run)
+    (baseline, _) = report.rows
+    assert "not read" in baseline.cells  # spill and registers are not in the summary
+
+
+def test_markdown_keeps_its_tables_whole_and_names_what_was_not_read(run):
+    finish(run, accepted=True)
+    text = to_markdown(build(run))
+    rows = [line for line in text.splitlines() if line.startswith("| 2 |")]
+    assert rows == [
+        "| 2 | 1 | block_pointers | rules | load of A \\| as a block | 1000.0 | yes |  |"
+    ]
+    assert "lowering not read: native of 'double': no ocloc |" in text
+    assert "bench[0] N=64 (scaled): 4 runs, largest error 0.25 of what is allowed" in text
+
+
+def test_html_is_one_file_with_everything_escaped(run):
+    finish(run, accepted=True)
+    text = to_html(build(run))
+    assert "it is masked &lt;here&gt;" in text
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)
+
+
+def test_the_command_reads_the_folder(run, tmp_path, capsys):
+    finish(run, accepted=True)
+    assert app.run(["report", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"].startswith("improved")
+    assert len(told["trials"]) == 4
+    assert app.run(["report", str(tmp_path), "--markdown"]) == 0
+    assert capsys.readouterr().out == to_markdown(build(run))
+    assert app.run(["report", str(tmp_path)]) == 0
+    assert "improved: predicted time" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert app.run(["report", str(tmp_path), "--html", str(page)]) == 0
+    assert page.read_text() == to_html(build(run))
+
+
+def test_a_folder_without_a_run_and_a_file_that_cannot_be_written(run, tmp_path, capsys):
+    assert app.run(["report", str(tmp_path / "none")]) == 2
+    assert "there is no ledger here" in capsys.readouterr().err
+    assert app.run(["report", str(tmp_path), "--html", str(tmp_path / "no" / "x.html")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
