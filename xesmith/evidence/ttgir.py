@@ -313,8 +313,14 @@ def _pointer_obstacles(ir: KernelIr, op: Operation) -> list[str]:
                 f"{_slope_text(ir, slopes[-1])}, not known to be 1"
             )
         else:
-            pitch = slopes[2 * rank - 3 - fastest]
-            found.append(f"tensor of pointers with row stride {_slope_text(ir, pitch, plain=True)}")
+            pitch = _slope_text(ir, slopes[2 * rank - 3 - fastest], plain=True)
+            lies = (
+                f"with row stride {pitch}"
+                if fastest == rank - 1
+                else f"that lies transposed in memory, with column stride {pitch}"
+            )
+            found.append(f"tensor of pointers {lies}")
+            found.append("nothing states width and pitch, as a block pointer would")
         found.extend(
             f"the offset along dimension {d} is taken modulo `{slope.modulo}`"
             for d, slope in enumerate(slopes)
@@ -324,8 +330,6 @@ def _pointer_obstacles(ir: KernelIr, op: Operation) -> list[str]:
         found.append("it is masked")
     if rank > 2:
         found.append(f"the tensor has {rank} dimensions")
-    if len(found) == 1 and slopes is not None:
-        found.append("nothing states width and pitch, as a block pointer or descriptor would")
     return found
 
 

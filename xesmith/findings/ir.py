@@ -93,7 +93,7 @@ def needless_mask(evidence: Evidence, device: Device) -> Iterator[Finding]:
             access.site.line,
             f"the {check} of this {access.op} is true for every element at the launched shape",
             reason="the captured sizes are multiples of the block sizes",
-            remedy="an EVEN_* heuristic or a guard of the launch plan that leaves it out",
+            remedy="leave it out where sizes divide, by a constexpr that @triton.heuristics sets",
             severity="note",
         )
 

@@ -122,7 +122,10 @@ def _bytes(access: Access) -> int:
 
 def _block_remedy(access: Access) -> str:
     if access.kind == "pointer":
-        return "a block pointer (or tensor descriptor) whose last stride is the constant 1"
+        return (
+            "a block pointer (or tensor descriptor), with the constant 1 as the stride of the "
+            "dimension that is contiguous in memory"
+        )
     return "a surface whose last stride is 1 and whose pitch is a multiple of 16 B, of rank 2"
 
 
@@ -395,7 +398,9 @@ def slm_limits_occupancy(evidence: Evidence, device: Device) -> Iterator[Finding
         evidence.launch["line"],
         f"{resident.work_groups} work-groups per Xe core instead of {by_threads}: each takes "
         f"{allocated} B of shared local memory",
-        reason=f"it asks for {native.slm_bytes} B; a Xe core has {device.slm_bytes_per_xe_core} B",
+        reason=f"it asks for {native.slm_bytes} B"
+        + (", which the hardware rounds up" if allocated != native.slm_bytes else "")
+        + f"; a Xe core has {device.slm_bytes_per_xe_core} B",
         remedy="block pointers, so that operands do not go through SLM; else a smaller tile",
         numbers={
             "slm_bytes": native.slm_bytes,
@@ -417,12 +422,15 @@ def missing_prefetch(evidence: Evidence, device: Device) -> Iterator[Finding]:
     loads = main.loads_2d + main.global_loads
     if not loads or main.prefetches_2d or not _main_runs_often(evidence):
         return
+    if evidence.ttgir is not None and not evidence.ttgir.dots:
+        return  # the compiler prefetches nothing but the operands of dots
     yield finding(
         "missing-prefetch",
         evidence,
         "native",
         main_loop_line(evidence),
-        f"the main loop has {loads} loads and no prefetch: every iteration waits for memory",
+        f"the main loop has {loads} load message{'s' if loads > 1 else ''} and no prefetch: every "
+        "iteration waits for memory",
         reason="the compiler prefetches operands of a dot that are block loads"
         if not main.loads_2d
         else "num_stages leaves no room for a prefetch, or the load does not feed a dot",
