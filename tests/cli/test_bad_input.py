@@ -237,6 +237,15 @@ def test_a_candidate_that_never_ends_or_eats_memory(xesmith, problem, tmp_path, 
 
 @pytest.mark.intel
 @pytest.mark.mlir
+def test_a_kernel_without_a_spec_that_is_too_much_for_the_interpreter(xesmith, problem):
+    many = KERNEL.replace("randn(1024", "randn(1 << 24")
+    path = problem(kernel=many, reference=REFERENCE.replace("(1024", "(1 << 24"), spec=None)
+    done = xesmith("optimize", path, "--out", path.parent / "run", "--timeout", 10)
+    check(done, 4, "results cannot be checked", "did not end within 10 s", "give a spec")
+
+
+@pytest.mark.intel
+@pytest.mark.mlir
 def test_the_problem_of_this_table_is_fine_itself(xesmith, problem):
     done = xesmith("inspect", problem())
     assert done.returncode == 0, done.stderr

@@ -424,6 +424,7 @@ class _ProgramFailure:
     line: int | None = None
     beyond_interpreter: bool = False
     run: str = ""
+    over_limit: bool = False  # of time or memory: it may be right, and is too much work here
 
     def __str__(self) -> str:
         at = f"line {self.line}: " if self.line is not None else ""
@@ -442,9 +443,12 @@ def _judge(
     records: list[dict[str, Any]] = []
     messages: list[str] = []
     not_interpreted: list[str] = []
+    over_limit: list[str] = []
     for case, ready, outcome in zip(cases, prepared, outcomes, strict=True):
         failure = outcome.failure
         if failure is not None:
+            if failure.over_limit:
+                over_limit.append(f"{case}: {failure}")
             kind = not_interpreted if failure.beyond_interpreter else messages
             kind.append(f"{case}: {failure}")
             continue
@@ -457,6 +461,7 @@ def _judge(
         "seeds": list(seeds),
         "cases": records,
         "not_interpreted": not_interpreted,
+        "over_limit": over_limit,
         "uncovered": list(uncovered),
     }
     if reference.kind == "kernel":
@@ -483,9 +488,11 @@ def _program_failure(
             _run_text(result.value.get("failed_run") or {}),
         )
     if result.status == "timeout":
-        return _ProgramFailure(f"did not end within {timeout_s:g} s in the interpreter")
+        text = f"did not end within {timeout_s:g} s in the interpreter"
+        return _ProgramFailure(text, over_limit=True)
     if result.status == "memory":
-        return _ProgramFailure(f"used more than {memory_bytes / (1 << 30):g} GiB of memory")
+        text = f"used more than {memory_bytes / (1 << 30):g} GiB of memory"
+        return _ProgramFailure(text, over_limit=True)
     if result.status == "raised" and result.error is not None:
         return _ProgramFailure(f"{result.error['type']}: {result.error['message']}")
     ended = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"

@@ -61,6 +61,12 @@ class Judge:
         cases = self._scaled_cases()
         program = problem.program()
         result = self.session.checker.check(program, self.reference, cases)
+        if too_much := result.facts["over_limit"]:
+            raise InputKernelError(
+                f"the kernel's results cannot be checked: {too_much[0]}",
+                where=str(problem.path),
+                remedy="give a spec, whose shapes are scaled down, or more time with --timeout",
+            )
         if result.status == "refused":
             raise InputKernelError(
                 f"the kernel's results are wrong before anything is changed: {result.messages[0]}",
