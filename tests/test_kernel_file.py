@@ -294,3 +294,12 @@ def test_unknown_kernel_names_the_nearest(parsed: KernelFile) -> None:
     with pytest.raises(UsageError, match="no jit function") as caught:
         parsed.jit("tunned")
     assert "did you mean 'tuned'?" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    "expression", ["(" * 5000 + "1" + ")" * 5000, "+".join(["1"] * 20_000), "-" * 500 + "1"]
+)
+def test_what_would_end_the_parser_s_process_is_refused(expression):
+    """libcst recurses natively: brackets end the process, a long sum takes minutes."""
+    with pytest.raises(InputKernelError, match="nested too deeply to parse"):
+        KernelFile.parse(f"import triton\n\n\n@triton.jit\ndef k(x):\n    y = {expression}\n")

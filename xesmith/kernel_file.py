@@ -44,6 +44,9 @@ from xesmith.errors import InputKernelError, UsageError, nearest
 BLOCK_BEGIN = "# >>> xesmith launch plan >>>"
 BLOCK_END = "# <<< xesmith launch plan <<<"
 
+#: levels of a syntax tree; CPython's own limit for brackets is 200
+_MAX_DEPTH = 400
+
 _BOM = "\ufeff"
 _DECORATORS = {
     "triton.jit": "jit",
@@ -364,6 +367,7 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
     # their place moves no byte, and texts are taken from `body`.
     parsed = re.sub(r"^[ \t\f]+(?=\r?$)", lambda m: "#" * len(m[0]), body, flags=re.MULTILINE)
     parsed = parsed.replace("\f", " ")
+    _check_depth(body, path)
     try:
         module = cst.parse_module(parsed)
     except cst.ParserSyntaxError as error:
@@ -389,6 +393,30 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
         raise InputKernelError("nested too deeply to parse", where=path) from error
     assert reader.result is not None
     return reader.result
+
+
+def _check_depth(text: str, path: str) -> None:
+    """Refuses what libcst takes minutes for, or ends the process at: it recurses natively."""
+    too_deep = InputKernelError(
+        "nested too deeply to parse",
+        where=path,
+        remedy="split long expressions into statements",
+    )
+    try:
+        level: list[ast.AST] = [ast.parse(text)]
+    except (RecursionError, MemoryError) as error:
+        raise too_deep from error
+    except SyntaxError as error:
+        if "nested" in error.msg or "too many" in error.msg:
+            raise too_deep from error
+        return  # libcst says where
+    except ValueError:
+        return
+    for _ in range(_MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise too_deep
 
 
 def _syntax_error(text: str) -> tuple[str, int] | None:
