@@ -139,3 +139,33 @@ def test_programs_of_the_same_kernels_are_counted_whatever_their_tiles(
     assert checker.programs(program(source), shape, smaller) == [40, None, None]
     tiled = source.replace("BLOCK=1024", "BLOCK=rows")
     assert checker.programs(program(tiled), shape, smaller)[0] == 40
+
+
+SQUARE = """\
+inputs:
+  A: {shape: [M, K], dtype: float16}
+  B: {shape: [K, N], dtype: float16}
+ci: [{params: [A, B], dims: {M: 1024, N: 1024, K: 1024}, flop: "2*M*N*K"}]
+"""
+
+
+def test_unseen_shapes_go_beyond_each_size_and_have_no_two_alike(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SQUARE)
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    sizes = [
+        {name: unseen.dims[name] for name in "MNK"}
+        for unseen in coverage.unseen_shapes(spec, shape)
+    ]
+    assert sizes == [
+        {"M": 1280, "N": 256, "K": 512},
+        {"M": 256, "N": 1280, "K": 512},
+        {"M": 256, "N": 512, "K": 1280},
+    ]
+
+
+def test_unseen_shapes_that_are_too_large_are_left_out(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SQUARE.replace("1024", "65536"))
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    assert coverage.unseen_shapes(spec, shape) == ()

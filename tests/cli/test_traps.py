@@ -155,6 +155,29 @@ def test_an_unmasked_gemm_is_refused_where_no_tile_divides(gemm, verify, tmp_pat
     assert any("is nan where" in message for message in correctness["messages"])
 
 
+def test_a_size_in_anothers_place_is_refused_though_the_spec_is_a_square(gemm, verify, tmp_path):
+    base, spec = gemm(256), tmp_path / "spec.yaml"
+    spec.write_text(spec.read_text().replace("K: 128", "K: 256"))  # M = N = K
+    text = base.read_text()
+    assert text.count("tl.cdiv(K, BLOCK_K)") == 1
+    levels = verify(base, text.replace("tl.cdiv(K, BLOCK_K)", "tl.cdiv(N, BLOCK_K)"), tmp_path)
+    correctness = levels["correctness"]
+    assert correctness["status"] == "refused"
+    # The spec's shape and its odd one are squares too; only sizes beyond the spec's can tell.
+    assert all("=512" in message for message in correctness["messages"])
+
+
+def test_nothing_of_a_candidate_runs_before_its_text_is_judged(gemm, verify, tmp_path):
+    base, ran = gemm(256), tmp_path / "ran"
+    attack = (
+        f"@(lambda f: (open({str(ran)!r}, 'w').close(), f)[1])\n@triton.jit\ndef matmul_kernel("
+    )
+    text = base.read_text().replace("@triton.jit\ndef matmul_kernel(", attack)
+    levels = verify(base, text, tmp_path)
+    assert levels.keys() == {"syntax"}
+    assert not ran.exists()
+
+
 def test_a_row_softmax_gains_no_2d_load_from_block_pointers(repository, verify, tmp_path):
     base = repository / "bench" / "problems" / "softmax" / "kernel.py"
     text = with_body(base.read_text(), "softmax_kernel", ROW_BLOCKS)

@@ -21,9 +21,15 @@ LARGEST_ELEMENTS = 2**24
 LARGEST_FLOP = 8e9
 LARGEST_PROGRAM_COUNT = 1024
 
+#: the most that is interpreted for one shape that the spec does not have
+UNSEEN_ELEMENTS = 2**22
+UNSEEN_FLOP = 2e9
+UNSEEN_PROGRAM_COUNT = 192
+
 _TILES = (512, 1024, 2048)
 _SMALL = Budget(elements=2**18, flop=3e8)
 _LARGEST_DIM_COUNT = 6
+_UNSEEN_DIM_COUNT = 4
 
 
 def covers(small: Mapping[str, Any], real: Mapping[str, Any]) -> bool:
@@ -65,12 +71,37 @@ def smaller_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
     return (usual, *affordable)
 
 
-def _alternatives(spec: Spec, shape: Shape) -> Iterator[Shape]:
-    sizes = {
+def unseen_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
+    """Shapes that tell a general program from one made for `shape` alone.
+
+    In each, one size is larger than in `shape` by 256, and all others are small and different
+    from each other, so that neither a bound taken from the spec nor one size in another's place
+    (N for K, in a spec of squares) gives the right result. Remainders by 256 stay.
+    """
+    names = sorted(sizes := _large_sizes(shape), key=lambda name: sizes[name])
+    found: list[Shape] = []
+    for larger in names[-_UNSEEN_DIM_COUNT:]:
+        others = [name for name in names if name != larger]
+        changes = {
+            name: min(sizes[name], sizes[name] % 256 + 256 * count)
+            for count, name in enumerate(others, start=1)
+        }
+        made = spec.resized(shape, {**changes, larger: sizes[larger] + 256})
+        if made.input_elements <= UNSEEN_ELEMENTS and (made.flop or 0) <= UNSEEN_FLOP:
+            found.append(made)
+    return tuple(found)
+
+
+def _large_sizes(shape: Shape) -> dict[str, int]:
+    return {
         name: value
         for name, value in shape.dims.items()
         if isinstance(value, int) and not isinstance(value, bool) and value > 16
     }
+
+
+def _alternatives(spec: Spec, shape: Shape) -> Iterator[Shape]:
+    sizes = _large_sizes(shape)
     names = sorted(sizes, key=lambda name: sizes[name])[:_LARGEST_DIM_COUNT]
     for tile in _TILES:
         tiles = {name: tile for name, value in sizes.items() if value >= 2 * tile}

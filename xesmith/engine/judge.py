@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from xesmith.cascade import structure, syntax
+from xesmith.cascade import coverage, structure, syntax
 from xesmith.cascade.correctness import DEFAULT_SEEDS, Case, Reference
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.lowering import judge_lowering
@@ -15,11 +15,14 @@ from xesmith.cascade.record import LEVELS, LevelResult, Verdict
 from xesmith.engine.problem import AS_WRITTEN, Problem
 from xesmith.engine.session import Session
 from xesmith.errors import InputKernelError
-from xesmith.ghost.launch import Launch
+from xesmith.ghost.launch import Launch, Program
 from xesmith.kernel_file import KernelFile
 from xesmith.spec import CountPrograms, Shape
 
 Say = Callable[[str], None]
+
+#: one is enough where the question is whether a size is computed at all
+UNSEEN_SEEDS = (7,)
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,41 @@ class Judge:
                     break
         return list(dict.fromkeys(found))
 
+    def generality(self, text: str) -> LevelResult:
+        """The results of `text` where a program made for the spec's sizes alone would be wrong.
+
+        Shapes at which the baseline itself is wrong do not count.
+        """
+        checker, program = self.session.checker, self.problem.program(text)
+        baseline = self.problem.program()
+        cases = self._unseen_cases(baseline)
+        if cases:
+            self._say(f"checking the results at {len(cases)} shapes that the spec does not have")
+            try:
+                result = checker.check(program, self.reference, cases, UNSEEN_SEEDS)
+            except InputKernelError:  # not all of them are shapes that the reference takes
+                result = None
+            if result is not None and result.status == "passed":
+                return result
+            cases = checker.passing(baseline, self.reference, cases, UNSEEN_SEEDS)
+        if not cases:
+            reason = "no shape beyond the spec's is right before and small enough to interpret"
+            return LevelResult("correctness", "passed", (), {"cases": [], "note": reason})
+        return checker.check(program, self.reference, cases, UNSEEN_SEEDS)
+
+    def _unseen_cases(self, baseline: Program) -> list[Case]:
+        """Cases beyond the spec's sizes that the interpreter can afford."""
+        spec, cases = self.problem.spec, dict[Case, None]()
+        if spec is None:
+            return []
+        for shape in self.problem.shapes:
+            shapes = coverage.unseen_shapes(spec, shape)
+            counts = self.session.checker.programs(baseline, shape, shapes) if shapes else []
+            for unseen, count in zip(shapes, counts, strict=True):
+                if count is not None and count <= coverage.UNSEEN_PROGRAM_COUNT:
+                    cases[Case.of(unseen)] = None
+        return list(cases)
+
     def static_levels(
         self,
         text: str,
@@ -132,13 +170,21 @@ class Judge:
         return results
 
     def correctness(
-        self, text: str, baseline: Baseline, seeds: Sequence[int] = DEFAULT_SEEDS
+        self,
+        text: str,
+        baseline: Baseline,
+        seeds: Sequence[int] = DEFAULT_SEEDS,
+        *,
+        unseen: bool = False,
     ) -> LevelResult:
         """The results of `text` at every case of the baseline, against the reference.
 
         Where none of these takes the path of a shape of the spec, one that does is added.
+
+        Args:
+            unseen: also at shapes beyond the spec's.
         """
-        return self.session.checker.check(
+        result = self.session.checker.check(
             self.problem.program(text),
             self.reference,
             baseline.cases,
@@ -147,6 +193,11 @@ class Judge:
             spec=self.problem.spec,
             shapes=self.problem.shapes,
         )
+        if not unseen or result.status != "passed":
+            return result
+        general = self.generality(text)
+        facts = {**result.facts, "unseen": general.facts}
+        return replace(result, status=general.status, messages=general.messages, facts=facts)
 
 
 def verdict(levels: Iterable[LevelResult]) -> Verdict:

@@ -265,7 +265,7 @@ class Optimizer:
         """The final file against the original reference, with inputs no candidate has met."""
         self._say("checking the final file with new seeds")
         started = time.monotonic()
-        result = self._correctness(state.text, FINAL_SEEDS)
+        result = self._correctness(state.text, FINAL_SEEDS, unseen=True)
         trial = Trial(
             stage=FINAL,
             proposer="xesmith",
@@ -278,9 +278,11 @@ class Optimizer:
         self._keep(trial, state.text, state.examinations, time.monotonic() - started)
         return result
 
-    def _correctness(self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS) -> LevelResult:
+    def _correctness(
+        self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS, *, unseen: bool = False
+    ) -> LevelResult:
         assert self._baseline is not None
-        return self._judge.correctness(text, self._baseline, seeds)
+        return self._judge.correctness(text, self._baseline, seeds, unseen=unseen)
 
     # -- the ledger ---------------------------------------------------------------------------
 
