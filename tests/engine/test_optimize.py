@@ -212,3 +212,38 @@ def _children_of(pid: int) -> list[str]:
         if int(fields[1]) == pid or os.path.basename(stat.parent) == str(pid):
             found.append(stat.parent.name)
     return found
+
+
+def test_a_gemm_that_its_author_has_autotuned_gets_block_pointers(tmp_path):
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    text = GEMM.read_text()
+    config = 'triton.Config({{"BLOCK_M": {0}, "BLOCK_N": {0}, "BLOCK_K": 32}}, num_warps={1})'
+    decorator = (
+        f"@triton.autotune([{config.format(128, 16)}, {config.format(64, 4)}], "
+        'key=["M", "N", "K"])\n@triton.jit'
+    )
+    text = text.replace("@triton.jit", decorator)
+    for line in ("BLOCK_M=128,", "BLOCK_N=128,", "BLOCK_K=32,", "num_warps=16,"):
+        text = text.replace(f"        {line}\n", "")
+    text = text.replace(
+        "grid = (triton.cdiv(M, 128), triton.cdiv(N, 128))",
+        'grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))',
+    )
+    (folder / "kernel.py").write_text(text)
+    for name in ("reference.py", "spec.yaml"):
+        (folder / name).write_text((GEMM.parent / name).read_text())
+    out = tmp_path / "run"
+    done = subprocess.run(
+        command("optimize", folder / "kernel.py", "--out", out, "--stages", "block_pointers"),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    optimized = (out / "kernel.optimized.py").read_text()
+    assert optimized.startswith(text.rstrip("\n"))
+    block = optimized.removeprefix(text.rstrip("\n"))
+    assert "tl.make_block_ptr" in block
+    assert "autotune" not in block  # the best configuration's values stand in the plan

@@ -24,6 +24,7 @@ def run(x):
     scale[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
     return y
 """
+GRID = ("cdiv(N, BLOCK)",)
 UNMASKED = SOURCE.split("\n\n\n")[1].replace(", mask=offs < N", "")
 
 
@@ -44,7 +45,7 @@ def test_a_rewrite_without_a_guard_replaces_the_kernel(draft):
 
 def test_a_guarded_rewrite_keeps_the_original_and_adds_a_variant(draft):
     rewrite = Rewrite(UNMASKED, guard=("N % BLOCK == 0",))
-    made = draft.with_rewrite("scale", rewrite, ("cdiv(N, BLOCK)",))
+    made = draft.with_rewrite("scale", rewrite, draft.plain_variant("scale", GRID))
     assert made.text.startswith(SOURCE)
     assert "def scale_xs(" in made.text
     (rebinding,) = read(made.text, "scale.py").plan.rebindings
@@ -57,8 +58,10 @@ def test_a_guarded_rewrite_needs_a_grid_that_is_understood(draft):
 
 
 def test_rewrites_of_a_variant_add_up_their_guards(draft):
-    first = draft.with_rewrite("scale", Rewrite(UNMASKED, guard=("N % BLOCK == 0",)), ("1",))
-    both = first.with_rewrite("scale", Rewrite(UNMASKED, guard=("N < 9", "N % BLOCK == 0")), None)
+    base = draft.plain_variant("scale", GRID)
+    first = draft.with_rewrite("scale", Rewrite(UNMASKED, guard=("N % BLOCK == 0",)), base)
+    more = Rewrite(UNMASKED, guard=("N < 9", "N % BLOCK == 0"))
+    both = first.with_rewrite("scale", more, first.variants["scale"])
     assert both.variants["scale"].guard == ("N % BLOCK == 0", "N < 9")
 
 
@@ -72,6 +75,23 @@ def test_a_guard_speaks_of_the_meta_parameters_that_the_variant_is_launched_with
         metas={"BLOCK": 256},
     )
     assert variant.planned_guard() == "(N % 256 == 0) and (N < BLOCK_LIMIT)"
+
+
+def test_a_variant_of_an_autotuned_kernel_is_launched_with_one_configuration():
+    tuned = SOURCE.replace(
+        "@triton.jit",
+        '@triton.autotune([triton.Config({"BLOCK": 64}, num_warps=2)], key=["N"])\n@triton.jit',
+    ).replace(", BLOCK=64)", ")")
+    draft = Draft(KernelFile.parse(tuned, "scale.py"))
+    configuration = {"BLOCK": 64, "num_warps": 2, "num_ctas": 1, "num_stages": 3}
+    variant = draft.plain_variant("scale", GRID, configuration)
+    assert "autotune" not in variant.source
+    assert (variant.metas, variant.options) == ({"BLOCK": 64}, {"num_warps": 2, "num_stages": 3})
+    text = draft.with_variant(variant).text
+    assert text.startswith(tuned)
+    assert read(text, "scale.py").plan.rebindings[0].alternatives[0].launches[0].metas == {
+        "BLOCK": 64
+    }
 
 
 def test_renaming_touches_the_definition_alone():

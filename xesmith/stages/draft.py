@@ -25,6 +25,7 @@ from xesmith.launch_plan import (
     Rebinding,
     render,
 )
+from xesmith.stages.rewrites.autotuning import without_autotune
 from xesmith.stages.rewrites.result import Rewrite
 
 #: what a variant's kernels are called: <kernel>_<suffix>
@@ -53,6 +54,16 @@ class Variant:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     tuned: bool = False
     inherit_options: bool = True
+
+    def rewritten(self, rewrite: Rewrite) -> Variant:
+        return replace(
+            self,
+            source=rewrite.kernel_source,
+            descriptor_source=rewrite.descriptor_source or self.descriptor_source,
+            guard=tuple(dict.fromkeys(self.guard + rewrite.guard)),
+            metas={**self.metas, **rewrite.metas},
+            grid=rewrite.grid or self.grid,
+        )
 
     def planned_guard(self) -> str:
         """One expression over what the caller passes."""
@@ -92,36 +103,37 @@ class Draft:
     def with_variant(self, variant: Variant) -> Draft:
         return replace(self, variants={**self.variants, variant.kernel: variant})
 
-    def with_rewrite(
-        self, kernel: str, rewrite: Rewrite, grid: tuple[int | str, ...] | None
-    ) -> Draft | None:
+    def with_rewrite(self, kernel: str, rewrite: Rewrite, base: Variant | None) -> Draft | None:
         """The draft with a rewrite of one kernel's fast path.
 
-        `grid`: what the wrapper passes; None where that is not understood, and then only a
-        rewrite without a guard can be applied (None is returned for another).
+        `base`: the variant whose source was rewritten; None where there can be none, and then
+        only a rewrite that always holds can be applied (None is returned for another).
         """
-        current = self.variants.get(kernel)
-        in_place = not rewrite.guard and not rewrite.metas and not rewrite.descriptor_source
-        if current is None and in_place:
+        if kernel not in self.variants and rewrite.holds_always:
             return self.with_edit(kernel, rewrite.kernel_source)
-        if current is None:
-            if grid is None:
-                return None
-            current = self.plain_variant(kernel, grid)
-        return self.with_variant(
-            replace(
-                current,
-                source=rewrite.kernel_source,
-                descriptor_source=rewrite.descriptor_source or current.descriptor_source,
-                guard=tuple(dict.fromkeys(current.guard + rewrite.guard)),
-                metas={**current.metas, **rewrite.metas},
-            )
-        )
+        return None if base is None else self.with_variant(base.rewritten(rewrite))
 
-    def plain_variant(self, kernel: str, grid: tuple[int | str, ...]) -> Variant:
-        """A variant of `kernel` that is launched as the kernel itself is."""
-        source = self.source_of(kernel)
-        return Variant(kernel=kernel, source=source, grid=grid, original_grid=grid)
+    def plain_variant(
+        self,
+        kernel: str,
+        grid: tuple[int | str, ...],
+        configuration: Mapping[str, Any] | None = None,
+    ) -> Variant:
+        """A variant of `kernel` that is launched as the kernel itself is.
+
+        `configuration`: of the kernel's own autotune decorator, which the variant is without.
+        """
+        if configuration is None:
+            return Variant(kernel, self.source_of(kernel), grid, grid)
+        parameters = self.kernel_file.jit(kernel).parameter_names
+        return Variant(
+            kernel=kernel,
+            source=without_autotune(self.source_of(kernel)),
+            grid=grid,
+            original_grid=grid,
+            metas={k: v for k, v in configuration.items() if k in parameters},
+            options={k: v for k, v in configuration.items() if k in Options.model_fields},
+        )
 
     @cached_property
     def plan(self) -> LaunchPlan:

@@ -6,15 +6,17 @@ stage, their rewrites are proposed together first, then one by one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from xesmith.contracts import ProgramEvidence
 from xesmith.ghost.launch import Launch
-from xesmith.kernel_file import KernelFile
-from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant, renamed
+from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant
 from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
-from xesmith.stages.rewrites.autotuning import autotuning
+from xesmith.stages.rewrites.autotuning import autotuning, without_autotune
 from xesmith.stages.rewrites.block_pointers import block_pointers
 from xesmith.stages.rewrites.dtype_fix import dtype_fix
 from xesmith.stages.rewrites.exp2 import exp2
@@ -78,14 +80,13 @@ class RulesProposer:
         singles: list[Proposal] = []
         together = situation.draft
         for kernel in _launched(situation):
-            facts = self._facts(kernel, situation)
-            made = rewrite(situation.draft.source_of(kernel), facts)
+            base = self._variant(kernel, situation)
+            made = self._made(rewrite, kernel, base, situation)
             if isinstance(made, Refusal):
                 yield NoProposal(f"{kernel}: {made.reason}", made.line)
                 continue
-            grid = self._grid(kernel, situation)
-            draft = situation.draft.with_rewrite(kernel, made, grid)
-            both = together.with_rewrite(kernel, made, grid)
+            draft = situation.draft.with_rewrite(kernel, made, base)
+            both = together.with_rewrite(kernel, made, base)
             if draft is None or both is None:
                 yield NoProposal(f"{kernel}: {_NO_GRID}")
                 continue
@@ -94,6 +95,23 @@ class RulesProposer:
         if len(singles) > 1:
             yield Proposal(together, "; ".join(proposal.note for proposal in singles))
         yield from singles
+
+    def _made(
+        self,
+        rewrite: Callable[[str, KernelFacts], Rewrite | Refusal],
+        kernel: str,
+        base: Variant | None,
+        situation: Situation,
+    ) -> Rewrite | Refusal:
+        """The rewrite of the kernel's fast path; of an autotuned kernel as it stands where that
+        always holds, else without its decorator, at its best configuration."""
+        source = situation.draft.source_of(kernel)
+        made = rewrite(source, self._facts(kernel, situation))
+        if base is None or base.source == source:
+            return made
+        if isinstance(made, Rewrite) and made.holds_always:
+            return made
+        return rewrite(base.source, self._facts(kernel, situation, at_best=True))
 
     def _block_pointers(self, situation: Situation) -> Iterator[Answer]:
         """Without address arithmetic more registers hold tiles, and 128 may no longer do: each
@@ -104,7 +122,8 @@ class RulesProposer:
                 yield from _with_larger_grf(answer, situation)
 
     def _search(self, kernel: str, situation: Situation) -> Iterator[Answer]:
-        facts, variant = self._facts(kernel, situation), self._variant(kernel, situation)
+        variant = self._variant(kernel, situation)
+        facts = self._facts(kernel, situation, at_best=True)
         if variant is None:
             yield NoProposal(f"{kernel}: {_NO_GRID}")
             return
@@ -129,7 +148,8 @@ class RulesProposer:
             )
 
     def _swizzle(self, kernel: str, situation: Situation) -> Iterator[Answer]:
-        facts, variant = self._facts(kernel, situation), self._variant(kernel, situation)
+        variant = self._variant(kernel, situation)
+        facts = self._facts(kernel, situation, at_best=True)
         if variant is None:
             yield NoProposal(f"{kernel}: {_NO_GRID}")
             return
@@ -205,13 +225,19 @@ class RulesProposer:
             f"{kernel}: {'; '.join(made.notes)}",
         )
 
-    def _facts(self, kernel: str, situation: Situation) -> KernelFacts:
+    def _facts(self, kernel: str, situation: Situation, *, at_best: bool = False) -> KernelFacts:
+        """`at_best`: with the launches of an autotuned kernel's best configuration alone."""
         function = situation.draft.kernel_file.jit(kernel)
+        source = situation.draft.source_of(kernel)
+        launches = situation.launches(kernel)
+        if at_best and (best := _best_configuration(kernel, situation)) is not None:
+            source = without_autotune(source)
+            launches = tuple(launch for launch in launches if launch.config == best)
         return KernelFacts(
-            launches=situation.launches(kernel),
+            launches=launches,
             findings=situation.findings_of(kernel),
             helpers=frozenset(function.calls),
-            first_line=_first_line(kernel, situation.draft),
+            first_line=_first_line(kernel, source, situation.draft),
             original_source=function.source,
         )
 
@@ -221,7 +247,9 @@ class RulesProposer:
         if kernel in draft.variants:
             return draft.variants[kernel]
         grid = self._grid(kernel, situation)
-        return None if grid is None else draft.plain_variant(kernel, grid)
+        if grid is None:
+            return None
+        return draft.plain_variant(kernel, grid, _best_configuration(kernel, situation))
 
     def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | None:
         draft = situation.draft
@@ -245,15 +273,26 @@ def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Propo
         yield Proposal(draft, f"{proposal.note}; 256 registers")
 
 
-def _first_line(kernel: str, draft: Draft) -> int:
-    """The line of the draft's file where the kernel's fast path begins, decorators included."""
-    if kernel not in draft.variants:
-        return KernelFile.parse(draft.text).jit(kernel).line
-    variant = draft.variants[kernel]
-    first = renamed(variant.source, kernel, VARIANT_SUFFIX).strip("\n").splitlines()[0]
-    lines = draft.text.splitlines()
-    name = next(n for n, t in enumerate(lines) if t.startswith(f"def {kernel}_{VARIANT_SUFFIX}("))
-    return next(n for n in range(name, -1, -1) if lines[n] == first) + 1
+def _best_configuration(kernel: str, situation: Situation) -> dict[str, Any] | None:
+    """Of a kernel that its author has autotuned, and that has no variant yet: what its best
+    predicted configuration sets. None for any other."""
+    if kernel in situation.draft.variants:
+        return None
+    tuned = [e for e in situation.evidence_of(kernel) if e.launch["config"] is not None]
+    best = ProgramEvidence.of(tuned).launches
+    return best[0].launch["config"] if best else None
+
+
+def _first_line(kernel: str, source: str, draft: Draft) -> int:
+    """The line of the draft's file at which `source`, a form of the kernel's fast path, begins
+    when its `def` stands where that of the file does."""
+    name = f"{kernel}_{VARIANT_SUFFIX}" if kernel in draft.variants else kernel
+
+    def line_of(text: str, function: str) -> int:
+        lines = text.splitlines()
+        return next(n for n, line in enumerate(lines) if re.match(rf"def {function}\b", line))
+
+    return line_of(draft.text, name) - line_of(source, kernel) + 1
 
 
 def _launched(situation: Situation) -> list[str]:

@@ -137,6 +137,20 @@ def _restored(analysis: Analysis) -> list[str] | Refusal:
     return [name for name in dict.fromkeys(written) if name is not None and name in loaded]
 
 
+def without_autotune(source: str) -> str:
+    """The kernel without its autotune decorator: launched with what one configuration says."""
+    module = cst.parse_module(source)
+    body = [
+        node.with_changes(
+            decorators=[d for d in node.decorators if not m.findall(d, m.Name("autotune"))]
+        )
+        if isinstance(node, cst.FunctionDef)
+        else node
+        for node in module.body
+    ]
+    return module.with_changes(body=body).code
+
+
 def _parameters(function: cst.FunctionDef) -> list[cst.Param]:
     parameters = function.params
     return [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]

@@ -87,6 +87,11 @@ class Rewrite:
     descriptor_source: str | None = None
     grid: tuple[str, ...] | None = None
 
+    @property
+    def holds_always(self) -> bool:
+        """Whether it can replace the kernel where it stands: nothing is assumed or passed."""
+        return not (self.guard or self.metas or self.descriptor_source or self.grid)
+
 
 @dataclass(frozen=True)
 class Refusal:
