@@ -25,6 +25,8 @@ class Site(Fact):
 
 
 class Dot(Fact):
+    """A matrix product of m x k by k x n elements, per program and iteration."""
+
     site: Site
     m: int
     n: int
@@ -87,6 +89,8 @@ class Access(Fact):
 
 
 class Loop(Fact):
+    """A loop of the IR. Trip counts are iterations per run of the loop."""
+
     index: int
     site: Site
     parent: int | None
@@ -109,6 +113,8 @@ class IrCounts(Fact):
 
 
 class Ttir(Fact):
+    """The Triton IR: what the kernel says. FLOP and bytes are of one program, all iterations."""
+
     dots: tuple[Dot, ...]
     accesses: tuple[Access, ...]
     loops: tuple[Loop, ...]
@@ -123,6 +129,8 @@ class Ttir(Fact):
 
 
 class LayoutConversion(Fact):
+    """A value that changes its layout among the threads of a work-group."""
+
     site: Site
     source: str
     destination: str
@@ -136,6 +144,8 @@ class LayoutConversion(Fact):
 
 
 class Dpas(Fact):
+    """The parameters of a DPAS layout, as the TTGIR states them."""
+
     repeat_count: int
     systolic_depth: int
     execution_size: int
@@ -144,6 +154,8 @@ class Dpas(Fact):
 
 
 class Ttgir(Fact):
+    """The Triton GPU IR: layouts and intents. What became of them is in `Native`."""
+
     dialect: Literal["triton_intel_gpu", "ttig", "none"]
     num_warps: int
     threads_per_warp: int  # the sub-group size
@@ -161,6 +173,8 @@ class Ttgir(Fact):
 
 
 class Spirv(Fact):
+    """The module that the native compiler is given. Counts are static calls and instructions."""
+
     capabilities: tuple[str, ...]
     extensions: tuple[str, ...]
     loads_2d: int
@@ -211,6 +225,9 @@ class Send2D(Fact):
 
 
 class NativeLoop(Fact):
+    """A loop of the native code. Counts are static: of one iteration, per hardware thread,
+    the loops inside counted once."""
+
     index: int
     label: str
     site: Site
@@ -293,6 +310,8 @@ class Prediction(Fact):
 
 
 class Derived(Fact):
+    """What follows from the evidence and the device file."""
+
     occupancy: Occupancy | None
     prediction: Prediction | None
     lowered_hash: str  # of SPIR-V (or PTX) and native options: same hash, nothing changed
