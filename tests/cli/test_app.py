@@ -193,3 +193,19 @@ def test_the_command_answers_at_once() -> None:
         assert out[1] == "[]"
         seconds.append(float(out[0]))
     assert min(seconds) < 0.25
+
+
+def test_a_table_is_cut_nowhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [["first", "BLOCK_M=128 BLOCK_N=128"], ["second", "BLOCK_M=64 BLOCK_N=64"]]
+    columns = ["launch", "configuration", "predicted us"]
+    common.table(columns, [[*row, "4.0"] for row in rows])
+    assert "first    BLOCK_M=128 BLOCK_N=128   4.0\n" in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("COLUMNS", "44")
+    common.table(columns, [["gemm", "BLOCK_M=128 BLOCK_N=128", "4.0"]])
+    out = capsys.readouterr().out
+    assert "configuration" in out
+    assert "BLOCK_M=128 BLOCK_N=128" in out
+    assert "…" not in out

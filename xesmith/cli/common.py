@@ -11,11 +11,14 @@ import json
 import sys
 import time
 from collections.abc import Generator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from xesmith.errors import XesmithError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EXIT_OK = 0
 EXIT_NO_IMPROVEMENT = 1  # no improvement, a candidate refused, findings at or above --fail-on
@@ -59,10 +62,10 @@ class Progress:
     On a terminal the current step also shows a spinner.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, spinner: Any = None) -> None:
         self._quiet = quiet
         self._start = time.perf_counter()
-        self._spinner: Any = None
+        self._spinner = spinner  # rich's Status, whose stubs the faces need not load
 
     def say(self, step: str) -> None:
         """Says that `step` begins."""
@@ -79,28 +82,42 @@ class Progress:
 @contextlib.contextmanager
 def progress(*, quiet: bool = False) -> Generator[Progress, None, None]:
     """A Progress for the time of the `with` block; `quiet` where the caller wants JSON."""
-    shown = Progress(quiet=quiet)
     if quiet or not sys.stderr.isatty():
-        yield shown
+        yield Progress(quiet=quiet)
         return
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as spinner:
-        shown._spinner = spinner  # pyright: ignore[reportPrivateUsage]
-        yield shown
+        yield Progress(spinner=spinner)
 
 
 def table(columns: list[str], rows: list[list[str]], *, title: str | None = None) -> None:
-    """Prints a table on stdout; plain columns when stdout is no terminal."""
-    from rich import box
+    """Prints a table on stdout; plain columns when stdout is no terminal.
+
+    A terminal that is too narrow for a row gets the columns as rows instead; nothing is cut off.
+    """
     from rich.console import Console
+
+    console, unbounded = Console(), Console(width=10_000)
+    if not console.is_terminal:
+        console = unbounded
+    shown = _laid_out(columns, rows, title)
+    if len(rows) < len(columns) and unbounded.measure(shown).maximum > console.width:
+        first, *others = zip(columns, *rows, strict=True)
+        shown = _laid_out([*first], [[*other] for other in others], title)
+    with console.capture() as captured:
+        console.print(shown, highlight=False, markup=False)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def _laid_out(columns: list[str], rows: list[list[str]], title: str | None) -> Table:
+    from rich import box
     from rich.table import Table
 
-    console = Console()
-    width = None if console.is_terminal else 10_000
-    if width is not None:
-        console = Console(width=width)
-    shown = Table(*columns, title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    for column in columns:
+        made.add_column(column, overflow="fold")
     for row in rows:
-        shown.add_row(*row)
-    console.print(shown, highlight=False, markup=False)
+        made.add_row(*row)
+    return made
