@@ -94,6 +94,19 @@ def test_a_script_that_raises_tells_where(capsys, script):
     assert "as written: 1 launch" in out  # what was launched before is shown
 
 
+def test_findings_of_several_launches_name_theirs_and_say_why_nothing_is_predicted(capsys, script):
+    # Two configurations, one of which masks nothing; lnl-m's device file has no clock.
+    script.write_text(SCRIPT + "double[(10,)](x, y, 4000, BLOCK=512, num_stages=3)\n")
+    code, out, _ = inspect(capsys, script, "--target", "lnl-m")
+    assert code == 0
+    assert "BLOCK=512 num_warps=4 num_stages=3" in out
+    assert "note[needless-mask] double line 8 (#1)" in out
+    assert "(#2)" not in out
+    assert "no loop" in out
+    assert "double: not predicted: " in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+
+
 def test_how_a_descriptor_was_lowered_is_said(capsys, repository):
     code, out, _ = inspect(capsys, repository / "tests" / "ghost" / "kernels" / "descriptors.py")
     assert code == 0

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from xesmith.evidence.record import Evidence
     from xesmith.findings.record import Finding
 
+#: of a launch's options, those that a configuration names
+_OPTIONS = ("num_warps", "num_stages", "grf_mode")
 _SEVERITIES = ("error", "warning", "note")
 
 
@@ -99,8 +101,12 @@ def _as_json(item: Examination) -> dict[str, Any]:
 def _show(name: str, item: Examination, problem: Problem) -> None:
     declared = problem.constexprs
     print()
-    rows = [_row(evidence, declared.get(evidence.kernel)) for evidence in item.evidence]
-    columns = ["launch", "grid", "configuration", *_COLUMNS]
+    several = len(item.evidence) > 1
+    rows = [
+        [*([str(number)] if several else []), *_row(evidence, declared.get(evidence.kernel))]
+        for number, evidence in enumerate(item.evidence, 1)
+    ]
+    columns = [*(["#"] if several else []), "launch", "grid", "configuration", *_COLUMNS]
     if rows:
         table(columns, rows, title=f"{name}: {len(rows)} launch{'es' if len(rows) > 1 else ''}")
     if item.failure is not None:
@@ -111,10 +117,14 @@ def _show(name: str, item: Examination, problem: Problem) -> None:
     for text in _remarks(item.evidence):
         print(text)
     files = {evidence.kernel: evidence.launch["file"] for evidence in item.evidence}
+    numbers = {e.launch["index"]: n for n, e in enumerate(item.evidence, 1)} if several else {}
+    if item.findings and several:
+        print("(#n: the first launch above that a finding is about)")
     for severity in _SEVERITIES:
         for finding in item.findings:
             if finding.severity == severity:
-                _show_finding(finding, _lines_of(files.get(finding.kernel), problem))
+                number = numbers.get(finding.launch_index)
+                _show_finding(finding, _lines_of(files.get(finding.kernel), problem), number)
     if item.evidence and not item.findings:
         print("no findings")
 
@@ -128,6 +138,9 @@ def _remarks(items: Sequence[Evidence]) -> list[str]:
         if evidence.failure is None:
             for level, why in evidence.not_read.items():
                 remarks[f"{evidence.kernel}: {level} not read: {why}"] = None
+            prediction = evidence.derived.prediction if evidence.derived else None
+            if prediction is not None and prediction.why_not is not None:
+                remarks[f"{evidence.kernel}: not predicted: {prediction.why_not}"] = None
     return list(remarks)
 
 
@@ -141,8 +154,10 @@ def _lines_of(file: str | None, problem: Problem) -> list[str]:
         return []
 
 
-def _show_finding(finding: Finding, lines: list[str]) -> None:
+def _show_finding(finding: Finding, lines: list[str], number: int | None) -> None:
     at = f" line {finding.line}" if finding.line else ""
+    if number is not None:
+        at += f" (#{number})"
     print(f"{finding.severity}[{finding.kind}] {finding.kernel}{at}: {finding.message}")
     if finding.line and finding.line <= len(lines):
         print(f"    {finding.line} | {lines[finding.line - 1].strip()}")
@@ -170,7 +185,7 @@ def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
     launch, native, derived = evidence.launch, evidence.native, evidence.derived
     configuration = {
         **{k: v for k, v in launch["constexprs"].items() if declared is None or k in declared},
-        **{k: v for k, v in launch["options"].items() if k in ("num_warps", "grf_mode")},
+        **{k: v for k, v in launch["options"].items() if k in _OPTIONS},
     }
     head = [
         evidence.kernel,
@@ -180,15 +195,20 @@ def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
     if native is None:
         why = evidence.not_read.get("native", "not read")
         return [*head, *(["not read"] * (len(_COLUMNS) - 1)), why[:40]]
-    part = native.main or native
+    main = native.main
+    in_loop = (
+        ["no loop"] * 3
+        if main is None
+        else [str(main.loads_2d), f"{main.dpas}/{main.instructions}", str(main.slm_messages)]
+    )
     prediction = derived.prediction if derived else None
     occupancy = derived.occupancy if derived else None
     return [
         *head,
-        str(part.loads_2d),
-        f"{part.dpas}/{part.instructions}",
+        in_loop[0],
+        in_loop[1],
         str(native.slm_bytes),
-        str(part.slm_messages),
+        in_loop[2],
         str(native.grf_count),
         f"{native.spill_bytes_per_thread} ({native.spill_bytes_per_lane:g})",
         "-" if occupancy is None else str(occupancy.threads_per_xve),
