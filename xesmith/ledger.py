@@ -127,7 +127,7 @@ class Ledger:
             raise UsageError(
                 "there is no ledger here",
                 where=str(path),
-                remedy="give the folder of an earlier run, or leave out --resume",
+                remedy="give the folder of an earlier run of xesmith optimize",
             )
         ledger = cls._opened(path)
         (version,) = ledger._db.execute("PRAGMA user_version").fetchone()

@@ -217,7 +217,9 @@ def _none(kind: Kind) -> ToolchainError:
     if kind == "cuda":
         return ToolchainError(
             "no CUDA Triton with torch in this environment",
-            remedy=f"{sys.executable} -m pip install torch triton",
+            # Not into this one: both Tritons are the module "triton", the last one wins.
+            remedy="python3 -m venv cuda && cuda/bin/python -m pip install torch triton, "
+            "then --toolchain cuda/bin/python",
         )
     look = environment.look()
     if look.shadowed is not None:
