@@ -107,7 +107,8 @@ FINDING = {
     "kernel": "double",
     "line": 7,
     "message": "load stays a tensor of pointers",
-    "reason": "it is masked <here>",
+    "reason": "row stride `sak`; it is masked <here>",
+    "remedy": "a block pointer",
 }
 
 
@@ -170,7 +171,8 @@ def test_markdown_keeps_its_tables_whole_and_names_what_was_not_read(run):
 def test_html_is_one_file_with_everything_escaped(run):
     finish(run, accepted=True)
     text = to_html(build(run))
-    assert "it is masked &lt;here&gt;" in text
+    assert "why: row stride <code>sak</code>; it is masked &lt;here&gt;" in text
+    assert "mend: a block pointer" in text
     assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)
 
 

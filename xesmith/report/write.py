@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from xesmith.report.model import COLUMNS, Report
 
@@ -33,16 +34,31 @@ def _render(template: str, report: Report) -> str:
         columns=[column.title for column in COLUMNS],
         objection=_objection,
         cell=_cell,
+        coded=_coded,
     )
 
 
 def _objection(verdict: Mapping[str, Any]) -> str:
-    """The level that refused, else one that could not be read, and what it said; else empty."""
-    for status, words in (("refused", ""), ("not_read", " not read")):
+    """The level that refused, else one that was not read or not run, and what it said; else empty.
+
+    The baseline and the final file are no candidates: levels that they lack say nothing.
+    """
+    for status, words in (("refused", ""), ("not_read", " not read"), ("not_run", " not run")):
         for level in verdict["levels"]:
-            if level["status"] == status:
+            if level["status"] == status and (status != "not_run" or level["messages"]):
                 return f"{level['level']}{words}: {'; '.join(level['messages'])}"
     return ""
+
+
+def _coded(text: object) -> Markup:
+    """HTML of a text in which code stands between backticks."""
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:  # one is left over
+        return escape(str(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
+    )
 
 
 def _cell(text: object) -> str:
