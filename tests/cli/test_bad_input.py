@@ -1,7 +1,12 @@
 """Bad input of every kind: one clear error, where it is, how to mend it, the right exit code."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,3 +254,45 @@ def test_a_kernel_without_a_spec_that_is_too_much_for_the_interpreter(xesmith, p
 def test_the_problem_of_this_table_is_fine_itself(xesmith, problem):
     done = xesmith("inspect", problem())
     assert done.returncode == 0, done.stderr
+
+
+def test_a_cache_folder_that_cannot_be_made_is_no_internal_error(xesmith, tmp_path, monkeypatch):
+    monkeypatch.setenv("XESMITH_CACHE_DIR", "/proc/none")
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    done = xesmith("inspect", tmp_path / "kernel.py")
+    assert done.returncode == 3
+    assert "error: a file cannot be used: No such file or directory" in done.stderr
+    assert "/proc/none" in done.stderr
+    assert "XESMITH_CACHE_DIR" in done.stderr
+
+
+def test_a_damaged_ledger_is_no_internal_error(xesmith, tmp_path):
+    from xesmith.ledger import Ledger
+
+    path = tmp_path / "ledger.sqlite"
+    with Ledger.create(path, {"kernel": "k"}):
+        pass
+    size = path.stat().st_size
+    assert size > 4096
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+    done = xesmith("report", tmp_path)
+    assert done.returncode == 2
+    assert "ledger is damaged" in done.stderr
+
+
+def test_sigterm_ends_like_ctrl_c(tmp_path):
+    (tmp_path / "kernel.py").write_text(f"import time\n{KERNEL}\ntime.sleep(60)\n")
+    (tmp_path / "scratch").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xesmith.cli.app", "inspect", str(tmp_path / "kernel.py")],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path / "scratch")},
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told.decode().splitlines()[-1] == "interrupted"
+    assert list((tmp_path / "scratch").iterdir()) == []

@@ -6,8 +6,11 @@ is heavy inside its functions, so that `xesmith --help` answers at once.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import signal
+import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ import typer
 from xesmith import __version__
 from xesmith.cli.common import (
     EXIT_BROKEN_PIPE,
+    EXIT_ENVIRONMENT,
     EXIT_INTERNAL,
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -28,6 +32,11 @@ from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
 COMMAND_MODULES = ("inspect", "optimize", "verify", "report", "doctor", "toolchain")
+
+_MACHINE_ERRNOS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOENT}
+    | {errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO}
+)
 
 REPORT_TO = "the project's issue tracker"
 
@@ -89,6 +98,12 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         # Typer ends with 1 when the reader of our output has gone; 1 means something else here.
         return EXIT_BROKEN_PIPE if isinstance(ended.__context__, BrokenPipeError) else _code(ended)
+    except BrokenPipeError:
+        return EXIT_BROKEN_PIPE
+    except (OSError, sqlite3.Error) as error:
+        found = _of_this_machine(error) or _internal(error)
+        print_error(found, as_json=as_json)
+        return found.exit_code
     except Exception as error:
         print_error(_internal(error), as_json=as_json)
         return EXIT_INTERNAL
@@ -96,6 +111,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the `xesmith` script."""
+    # As Ctrl-C: workers end, scratch folders go, and a run can be resumed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -121,6 +138,30 @@ def _usage(error: typer.TyperException) -> UsageError:
         what = f"unknown command '{name}'"
         remedy = nearest(name, commands)
     return UsageError(what, where=path, remedy=remedy)
+
+
+class MachineError(XesmithError):
+    """A file or folder of this machine that cannot be used."""
+
+    exit_code = EXIT_ENVIRONMENT
+
+
+def _of_this_machine(error: OSError | sqlite3.Error) -> XesmithError | None:
+    """What a full disk, a folder without rights or a damaged ledger is; None for anything else."""
+    remedy = "give the folder rights and space, or another one: --out DIR for runs, "
+    remedy += "XESMITH_CACHE_DIR for the cache, TMPDIR for scratch files"
+    if isinstance(error, OSError):
+        if error.errno not in _MACHINE_ERRNOS:
+            return None
+        where = None if error.filename is None else str(error.filename)
+        return MachineError(f"a file cannot be used: {error.strerror}", where=where, remedy=remedy)
+    if isinstance(error, sqlite3.OperationalError):
+        return MachineError(f"the run's ledger cannot be used: {error}", remedy=remedy)
+    if isinstance(error, sqlite3.DatabaseError) and "malformed" in str(error):
+        return UsageError(
+            f"the run's ledger is damaged: {error}", remedy="start a new run in another folder"
+        )
+    return None
 
 
 class InternalError(XesmithError):
