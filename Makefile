@@ -15,11 +15,12 @@ PINS := pyproject.toml constraints.txt CMakeLists.txt
 export PYTHONUTF8 := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup test lint types unit demo doctor clean
+.PHONY: help setup test lint types unit coverage demo doctor clean
 
 help:
 	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
 	@echo "make test    every check: ruff, pyright, pytest with the real compiler"
+	@echo "make coverage   the tests, with what runs in worker processes measured: slower"
 	@echo "make setup   only the set-up, in VENV=$(VENV)"
 	@echo "make doctor  what this machine offers and lacks"
 	@echo
@@ -62,6 +63,10 @@ types: $(TOOLCHAIN_STAMP)
 
 unit: $(TOOLCHAIN_STAMP)
 	$(PY) -m pytest -n 2 --cov --cov-report=term $(PYTEST_ARGS)
+
+# `make test` leaves out what runs in worker processes: tracing the interpreter doubles its time.
+coverage: $(TOOLCHAIN_STAMP)
+	$(PY) -m pytest -n 2 --cov --cov-config=tests/coverage.ini --cov-report=term $(PYTEST_ARGS)
 
 demo: $(TOOLCHAIN_STAMP)
 	$(VENV)/bin/xesmith optimize bench/problems/gemm/kernel.py \

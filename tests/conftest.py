@@ -78,3 +78,13 @@ def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("XESMITH_") and name != "XESMITH_TOOLCHAIN_DIR":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _coverage_reaches_workers() -> None:
+    """Workers see nothing of our environment; under `make coverage` they are measured too."""
+    if "COVERAGE_PROCESS_CONFIG" not in os.environ:
+        return
+    from xesmith.worker import client
+
+    client._KEPT_PREFIXES = (*client._KEPT_PREFIXES, "COVERAGE_PROCESS_")
