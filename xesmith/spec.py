@@ -440,11 +440,12 @@ class Spec:
             value = _resolve(part, dims, f"{at}.shape[{i}]", place)
             parts = value if isinstance(value, tuple) else (value,)
             for size in parts:
-                if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                whole = size if isinstance(size, int) and not isinstance(size, bool) else -1
+                if not 0 <= whole < 2**63:
                     raise UsageError(
                         f"'{part}' is {size!r} in {place}: not a size", where=f"{at}.shape[{i}]"
                     )
-                shape.append(size)
+                shape.append(whole)
         bounds = item.range and tuple(
             _bound(bound, dims, f"{at}.range[{i}]", place) for i, bound in enumerate(item.range)
         )

@@ -296,3 +296,24 @@ def test_sigterm_ends_like_ctrl_c(tmp_path):
     assert process.returncode == 130
     assert told.decode().splitlines()[-1] == "interrupted"
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_kernel_that_works_in_place_is_told_so(xesmith, tmp_path):
+    text = KERNEL.replace("y = torch.empty_like(x)", "y = x")
+    (tmp_path / "kernel.py").write_text(text)
+    done = xesmith("optimize", tmp_path / "kernel.py", "--out", tmp_path / "run")
+    assert done.returncode == 4
+    assert "the kernel works in place, which is not checked: as written: input 0" in done.stderr
+    assert "x.clone()" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "code", "said"),
+    [(0, 4, "its outputs have no elements"), (10**20, 2, "not a size")],
+)
+def test_sizes_of_nothing_and_beyond_all_are_told_so(xesmith, tmp_path, size, code, said):
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("1024", str(size)))
+    done = xesmith("optimize", tmp_path / "kernel.py", "--out", tmp_path / "run")
+    assert done.returncode == code
+    assert said in done.stderr

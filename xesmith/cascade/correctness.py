@@ -597,6 +597,8 @@ def _faults(report: dict[str, Any], compared: list[list[dict[str, Any]]]) -> lis
     faults: list[str] = []
     if not sum(report["launches"].values()):
         faults.append("no kernel is launched")
+    elif all(o.get("elements") == 0 for outputs in compared for o in outputs):
+        faults.append("its outputs have no elements, so nothing can be compared")
     elif not report["changed_by_kernels"]:
         faults.append("its kernels do not change the output: it is the same without them")
     for run, outputs in zip(report["runs"], compared, strict=True):

@@ -71,6 +71,12 @@ class Judge:
                 remedy="give a spec, whose shapes are scaled down, or more time with --timeout",
             )
         if result.status == "refused":
+            if all(message.endswith("was changed") for message in result.messages):
+                raise InputKernelError(
+                    f"the kernel works in place, which is not checked: {result.messages[0]}",
+                    where=str(problem.path),
+                    remedy="let Model.forward copy that input first (x = x.clone())",
+                )
             raise InputKernelError(
                 f"the kernel's results are wrong before anything is changed: {result.messages[0]}",
                 where=str(problem.path),
