@@ -159,6 +159,17 @@ def test_block_pointers_are_proposed_as_they_are_and_with_256_registers(gemm):
     assert plain.draft.text.startswith(plain.draft.kernel_file.text.rstrip("\n"))
 
 
+def test_lines_are_named_only_where_the_users_file_has_them(gemm):
+    proposer = RulesProposer(probed(gemm, "matmul_kernel"))
+    (first,) = answers(proposer, "memory_access", gemm)
+    assert "line 41: load without mask" in first.note
+    after = replace(gemm, draft=first.draft)
+    second, _ = answers(proposer, "block_pointers", after)
+    # The variant stands in the generated block, beyond the end of the user's file.
+    assert second.note.startswith("matmul_kernel: load of a_ptr as a block")
+    assert "line " not in second.note
+
+
 def test_more_warps_than_256_registers_allow_are_not_proposed_with_them(gemm, device):
     examined = gemm.examinations["as written"]
     many = tuple(

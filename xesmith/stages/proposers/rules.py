@@ -91,7 +91,7 @@ class RulesProposer:
                 yield NoProposal(f"{kernel}: {_NO_GRID}")
                 continue
             together = both
-            singles.append(Proposal(draft, f"{kernel}: {'; '.join(made.notes)}"))
+            singles.append(Proposal(draft, f"{kernel}: {_told(made, kernel, situation)}"))
         if len(singles) > 1:
             yield Proposal(together, "; ".join(proposal.note for proposal in singles))
         yield from singles
@@ -293,6 +293,13 @@ def _first_line(kernel: str, source: str, draft: Draft) -> int:
         return next(n for n, line in enumerate(lines) if re.match(rf"def {function}\b", line))
 
     return line_of(draft.text, name) - line_of(source, kernel) + 1
+
+
+def _told(made: Rewrite, kernel: str, situation: Situation) -> str:
+    """What a rewrite did. Its lines are left out where they are those of a block that an earlier
+    stage generated: the user's file has no such lines, and the final one has others."""
+    text = "; ".join(made.notes)
+    return re.sub(r"\bline \d+: ", "", text) if kernel in situation.draft.variants else text
 
 
 def _launched(situation: Situation) -> list[str]:
