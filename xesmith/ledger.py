@@ -121,6 +121,15 @@ class Ledger:
         return ledger
 
     @classmethod
+    def is_begun(cls, path: Path) -> bool:
+        """Whether the file holds a run; one that died before its first write left none."""
+        if not path.is_file():
+            return False
+        with cls._opened(path) as ledger:
+            (version,) = ledger._db.execute("PRAGMA user_version").fetchone()
+        return version != 0
+
+    @classmethod
     def open(cls, path: Path) -> Ledger:
         """The ledger of an earlier run."""
         if not path.is_file():

@@ -4,6 +4,7 @@ import pytest
 
 from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
 from xesmith.errors import UsageError
+from xesmith.ledger import Ledger
 
 HEADER = {"kernel": "k.py", "source": "x = 1\n", "stages": ["dtype_fix"]}
 
@@ -37,6 +38,22 @@ def test_a_second_run_does_not_overwrite_the_first(tmp_path):
 def test_resuming_where_nothing_is_says_so(tmp_path):
     with pytest.raises(UsageError, match="no ledger"):
         RunFolder.open(tmp_path, HEADER, resume=True)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_died_before_its_first_write_is_begun_anew(tmp_path, resume):
+    Ledger(tmp_path / LEDGER_FILE).close()
+    with RunFolder.open(tmp_path, HEADER, resume=resume) as run:
+        assert run.ledger.header == HEADER
+
+
+def test_two_do_not_work_in_one_folder(tmp_path):
+    with (
+        RunFolder.open(tmp_path, HEADER, resume=False),
+        pytest.raises(UsageError, match="another xesmith is at work"),
+    ):
+        RunFolder.open(tmp_path, HEADER, resume=True)
+    RunFolder.open(tmp_path, HEADER, resume=True).__exit__(None, None, None)
 
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from xesmith.errors import UsageError
 from xesmith.ledger import Ledger
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LEDGER_FILE = "ledger.sqlite"
+LOCK_FILE = ".lock"
 
 
 class RunFolder:
@@ -24,38 +26,51 @@ class RunFolder:
         UsageError: the folder holds another run, or (with resume) none, or it cannot be written.
     """
 
-    def __init__(self, folder: Path, ledger: Ledger) -> None:
+    def __init__(self, folder: Path, ledger: Ledger, lock: IO[bytes]) -> None:
         self.folder = folder
         self.ledger = ledger
+        self._lock = lock
 
     @classmethod
     def open(cls, folder: Path, header: Mapping[str, Any], *, resume: bool) -> RunFolder:
         path = folder / LEDGER_FILE
-        if resume:
-            ledger = Ledger.open(path)
-            changed = _differences(ledger.header, header)
-            if changed:
-                ledger.close()
-                raise UsageError(
-                    f"the run in this folder had another {changed[0]}",
-                    where=str(folder),
-                    remedy="give the same kernel, spec, reference, stages and toolchain, or start "
-                    "a new run in another folder",
-                )
-            return cls(folder, ledger)
-        if path.exists():
+        if not resume and Ledger.is_begun(path):
             raise UsageError(
                 "the folder already holds a run",
                 where=str(folder),
                 remedy="add --resume to go on with it, or give another folder",
             )
+        if resume and not path.exists():
+            Ledger.open(path)  # says that there is none
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            lock = open(folder / LOCK_FILE, "ab")  # noqa: SIM115 (held as long as the run)
         except OSError as error:
             raise UsageError(
                 f"the run folder cannot be made: {error.strerror}", where=str(folder)
             ) from error
-        return cls(folder, Ledger.create(path, header))
+        try:
+            _take(lock, folder)
+            return cls(folder, cls._ledger(path, folder, header), lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    @staticmethod
+    def _ledger(path: Path, folder: Path, header: Mapping[str, Any]) -> Ledger:
+        if not Ledger.is_begun(path):
+            return Ledger.create(path, header)
+        ledger = Ledger.open(path)
+        changed = _differences(ledger.header, header)
+        if changed:
+            ledger.close()
+            raise UsageError(
+                f"the run in this folder had another {changed[0]}",
+                where=str(folder),
+                remedy="give the same kernel, spec, reference, stages and toolchain, or start "
+                "a new run in another folder",
+            )
+        return ledger
 
     def __enter__(self) -> RunFolder:
         return self
@@ -67,6 +82,7 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.ledger.close()
+        self._lock.close()
 
     def write_text(self, name: str, text: str) -> Path:
         """Writes a file whole or not at all."""
@@ -80,6 +96,18 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> Path:
         return self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def _take(lock: IO[bytes], folder: Path) -> None:
+    """The kernel lets go of the lock when its process ends, however that comes about."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UsageError(
+            "another xesmith is at work in this folder",
+            where=str(folder),
+            remedy="wait for it, or give another folder",
+        ) from error
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
