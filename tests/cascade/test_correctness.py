@@ -521,7 +521,7 @@ def test_a_reference_without_end_is_told_to_be_smaller(hasty, program, double, c
     endless += "        while True: pass\n"
     with pytest.raises(InputKernelError, match="did not end within 3 s") as caught:
         hasty.check(program(double), Reference(program(endless), "pytorch"), [case((200,))])
-    assert "smaller shapes" in (caught.value.remedy or "")
+    assert "or a longer --timeout" in (caught.value.remedy or "")
 
 
 # -- the reference ----------------------------------------------------------------------------

@@ -531,9 +531,10 @@ def _read_reference(
         what = "the kernel itself" if reference.kind == "kernel" else "the reference"
         at = f":{failure.line}" if failure.line is not None else ""
         raise InputKernelError(
-            f"{what} fails at {case}: {failure.text}",
+            f"{what} fails ({case}): {failure.text}",
             where=f"{reference.program.path}{at}",
-            remedy="give smaller shapes in a spec (--spec)"
+            remedy="give a spec (--spec), which tells how to make the problem smaller"
+            + (", or a longer --timeout" if result.status == "timeout" else "")
             if slow
             else "the file must run by itself at this shape; mend it, or the spec",
         )
