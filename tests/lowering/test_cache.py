@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +80,15 @@ def test_a_damaged_entry_is_a_miss_and_can_be_stored_again(cache, damage):
     assert cache.get("k") is None
     store(cache, "k")
     assert cache.get("k") is not None
+
+
+def test_many_that_store_one_key_at_once_all_succeed(cache):
+    with ThreadPoolExecutor(8) as threads:
+        puts = list(threads.map(lambda _: store(cache, "k1"), range(40)))
+    assert len(puts) == 40
+    got = cache.get("k1")
+    assert got is not None
+    assert Path(got.lowerings[0].levels["ttir"]).read_text() == "x" * 10
 
 
 def test_a_changed_dependency_is_a_miss(cache, tmp_path):

@@ -30,6 +30,9 @@ _RECORD = "run.json"
 _WORK = "work"
 _STAMP = "evicted"
 _BETWEEN_EVICTIONS_SECONDS = 3600.0
+
+#: attempts against other processes that store the same key at the same time
+_RENAMES = 32
 _ABANDONED_SECONDS = 86400.0
 #: an entry that was read this recently may still be in use
 _IN_USE_SECONDS = 3600.0
@@ -95,12 +98,7 @@ class LoweringCache:
         }
         (folder / _RECORD).write_text(json.dumps(record))
         entry = self.folder / key
-        try:
-            os.rename(folder, entry)
-        except OSError:
-            # Another process stored the same, or an entry with other dependencies is there.
-            shutil.rmtree(entry, ignore_errors=True)
-            os.rename(folder, entry)
+        _replace_folder(folder, entry)
         return _moved(relative, entry, cached=False)
 
     def evict_at_times(self) -> None:
@@ -170,6 +168,20 @@ def _moved(relative: GhostRun, entry: Path, *, cached: bool) -> GhostRun:
         return replace(item, levels=levels, cached=cached)
 
     return replace(relative, lowerings=tuple(moved(item) for item in relative.lowerings))
+
+
+def _replace_folder(folder: Path, entry: Path) -> None:
+    """Renames `folder` to `entry`. What stands there (another process stored the same, or with
+    other dependencies) is moved aside first: a folder cannot be renamed over a full one."""
+    for _ in range(_RENAMES):
+        with contextlib.suppress(OSError):
+            os.rename(folder, entry)
+            return
+        aside = Path(tempfile.mkdtemp(dir=entry.parent))
+        with contextlib.suppress(FileNotFoundError):  # the other process has moved it as well
+            os.rename(entry, aside / entry.name)
+        shutil.rmtree(aside, ignore_errors=True)
+    os.rename(folder, entry)
 
 
 def _relative(run: GhostRun, folder: Path) -> GhostRun:
