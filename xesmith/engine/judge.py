@@ -126,9 +126,7 @@ class Judge:
         baseline = self.problem.program()
         cases = self._unseen_cases(baseline)
         if cases:
-            self._say(
-                f"checking the results at {len(cases)} more shape{'s' * (len(cases) > 1)} that the spec does not have"
-            )
+            self._say("checking the results at sizes that the spec does not have")
             try:
                 result = checker.check(program, self.reference, cases, UNSEEN_SEEDS)
             except InputKernelError:  # not all of them are shapes that the reference takes
