@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -176,23 +175,14 @@ def test_a_closed_pipe_ends_quietly(xesmith_command: list[str]) -> None:
     assert done.stdout.strip() == "141"
 
 
-def test_the_command_answers_at_once() -> None:
-    """What is heavy is imported when it is used; the best of three, since machines are busy."""
+def test_nothing_heavy_is_imported_before_it_is_used() -> None:
+    """So that the command answers at once (bench/self/start.py measures it)."""
     script = (
-        "import time; t = time.perf_counter(); import xesmith.cli.app as a; a.build()\n"
-        "import sys; print(time.perf_counter() - t)\n"
+        "import sys, xesmith.cli.app as a; a.build()\n"
         "print([n for n in ('torch', 'triton', 'libcst', 'pydantic', 'mlir') if n in sys.modules])"
     )
-    seconds: list[float] = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        out = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-        assert time.perf_counter() - begin < 30
-        assert out[1] == "[]"
-        seconds.append(float(out[0]))
-    assert min(seconds) < 0.25
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
 def test_a_table_is_cut_nowhere(
