@@ -8,6 +8,7 @@ take) becomes a guard; dimensions whose divisibility is not guarded are checked.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -440,7 +441,7 @@ class _Place:
     offsets: tuple[str, str]
 
 
-class _Writer:
+class _Writer(ABC):
     """Common to both forms: where to make the pointer, under which name."""
 
     suffix: ClassVar[str]
@@ -452,8 +453,9 @@ class _Writer:
         self.before = _preceding(analysis.function)
         self.made: dict[tuple[cst.CSTNode, str], str] = {}
 
+    @abstractmethod
     def write(self, tile: Tile) -> None:
-        raise NotImplementedError
+        """Replaces the tile's access, and makes what it needs."""
 
     def make(self, tile: Tile, place: _Place, function: str, arguments: dict[str, str]) -> str:
         """Make the pointer at its place, once for equal ones, and give its name."""
