@@ -193,7 +193,8 @@ def test_inspect_tells_intent_without_outcome(repository, capsys):
     path = repository / "tests" / "findings" / "kernels" / "blocks.py"
     _, out = run(capsys, "inspect", path)
     lines = path.read_text().splitlines()
-    told = re.findall(r"warning\[block-io-intent-without-outcome\] batched #\d+ line (\d+): (.*)", out)
+    kind = "block-io-intent-without-outcome"
+    told = re.findall(rf"warning\[{kind}\] batched line (\d+) \(#3\): (.*)", out)
     assert [lines[int(number) - 1].strip()[:4] for number, _ in told] == ["x = ", "y = "]
     assert all("marks this load" in text and "native" in text for _, text in told)
     assert "error[2d-op-illegal] gemm" in out
