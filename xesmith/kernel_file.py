@@ -19,8 +19,8 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -182,7 +182,7 @@ class KernelFile:
     def parse(cls, text: str, path: str | Path = "<kernel>") -> KernelFile:
         """Parse `text`, which came from `path`. Raises as `load` does."""
         user_text, block = split_block(text)
-        kernel_file = _parse(user_text, str(path), block)
+        kernel_file = replace(_parse(user_text, str(path)), block=block)
         if not kernel_file.jit_functions:
             raise UsageError(
                 "no @triton.jit function at module level",
@@ -360,7 +360,9 @@ def _fit(source: str, indent: str, newline: str) -> str:
     return body[len(indent) :].replace("\n", newline)
 
 
-def _parse(text: str, path: str, block: str | None) -> KernelFile:
+# A search judges many launch plans over one text, which takes libcst some tenths of a second.
+@lru_cache(maxsize=32)
+def _parse(text: str, path: str) -> KernelFile:
     body = text.removeprefix(_BOM)
     offset = len(text.encode()) - len(body.encode())
     # libcst loses form feeds and some lines of white space. A comment of the same length in
@@ -386,7 +388,7 @@ def _parse(text: str, path: str, block: str | None) -> KernelFile:
             remedy="convert the file to one kind of line ending",
         )
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-    reader = _Reader(module, body, offset, path, text, block)
+    reader = _Reader(module, body, offset, path, text)
     try:
         wrapper.visit(reader)
     except RecursionError as error:
@@ -452,13 +454,11 @@ class _Reader(cst.CSTVisitor):
         offset: int,
         path: str,
         text: str,
-        block: str | None,
     ) -> None:
         super().__init__()
         self.module = module
         self.path = path
         self.text = text
-        self.block = block
         self.result: KernelFile | None = None
         self.offset = offset
         self.data = body.encode()
@@ -543,7 +543,7 @@ class _Reader(cst.CSTVisitor):
         return KernelFile(
             path=self.path,
             text=self.text,
-            block=self.block,
+            block=None,
             jit_functions=tuple(self._jit(name, readers) for name in jit_names),
             constants=constants,
             launches=self._launches(),
