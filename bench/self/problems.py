@@ -22,18 +22,20 @@ from typing import Any
 from xesmith import __version__
 from xesmith.bench import load_problem, problem_names
 
+ROOT = Path(__file__).resolve().parents[2]
 MAIN_DEVICE = "bmg-g31"
 OTHER_DEVICES = ("pvc", "bmg-g21", "lnl-m", "cri")
 VERDICTS = {0: "improved", 1: "not improved", 4: "the kernel itself fails"}
 
 
 def optimize(problem: str, device: str, folder: Path) -> dict[str, Any]:
-    kernel = load_problem(problem).kernel
+    # As a user would name it, from the checkout: results name no folder of this machine.
+    kernel = load_problem(problem).kernel.relative_to(ROOT)
     out = folder / f"{problem}-{device}"
     command = [sys.executable, "-m", "xesmith.cli.app", "optimize", str(kernel)]
     command += ["--target", device, "--out", str(out), "--json"]
     started = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     record: dict[str, Any] = {
         "problem": problem,
         "device": device,
