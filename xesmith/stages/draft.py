@@ -40,8 +40,8 @@ class Variant:
     source, descriptor_source: a jit function of the kernel's own name and parameters.
     guard: expressions over the kernel's parameters; a name in `metas` has its value there.
     grid, original_grid: of this variant, and what the wrapper is understood to pass.
-    metas, options: what the launch passes beside or instead of the caller's. With
-    `configurations` the kernel is autotuned and these supply what `metas` would.
+    metas, options: what the launch passes beside or instead of the caller's.
+    tuned: the kernel is autotuned, and its decorator supplies what these would.
     """
 
     kernel: str
