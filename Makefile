@@ -44,7 +44,7 @@ $(STAMP): $(PINS)
 	fi; \
 	if ! $(PY) -c '' >/dev/null 2>&1; then echo "making $(VENV) with $$base"; "$$base" -m venv --clear $(VENV); fi
 	@echo "installing packages into $(VENV) (the first time: some minutes)"
-	@$(PY) -m pip install -qq $(PIP_ARGS) -c constraints.txt -e '.[dev,xpu]'
+	@$(PY) -m pip install -qq $(PIP_ARGS) -c constraints.txt -e '.[dev,xpu,llm,mcp]'
 	@$(PY) -m xesmith.toolchain.python_env
 	@touch $@
 

@@ -28,6 +28,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "stage_contract",
     ),
     "sight": ("evidence", "ghost", "lowering", "passes", "toolchain", "worker"),
+    "models": ("lm",),
     "judgement": ("cascade", "contracts", "cost", "findings", "timing"),
     "stages": ("cover", "planner", "proposers", "rewrites", "stages"),
     "engine": ("campaign", "engine"),

@@ -1,0 +1,1 @@
+"""Language models: requests and replies, endpoints, budgets, recordings. Knows no kernels."""
