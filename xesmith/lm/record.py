@@ -93,7 +93,7 @@ class Channel(Protocol):
         """The reply.
 
         Raises:
-            ModelUnavailable, ModelRefused, BudgetSpent, NoReplyYet: see there.
+            ModelUnavailableError, ModelRefusedError, BudgetSpentError, NoReplyYetError: see there.
         """
         ...
 
@@ -104,19 +104,19 @@ class ModelError(XesmithError):
     exit_code = 3
 
 
-class ModelUnavailable(ModelError):
+class ModelUnavailableError(ModelError):
     """No reply after all retries (time, rate limit, server, connection). A later one may come."""
 
 
-class ModelRefused(ModelError):
+class ModelRefusedError(ModelError):
     """The endpoint will never answer such a request: credentials, unknown model, a bad request."""
 
 
-class BudgetSpent(ModelError):
+class BudgetSpentError(ModelError):
     """The run's limit of tokens, money or time does not allow another request."""
 
 
-class NoReplyYet(ModelError):
+class NoReplyYetError(ModelError):
     """The exchange folder waits for a reply that a person or an agent is to write."""
 
     exit_code = 1
