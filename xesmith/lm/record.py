@@ -78,7 +78,8 @@ class Reply:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Reply:
-        return cls(**{**data, "usage": Usage(**data["usage"])})
+        values: dict[str, Any] = {**data, "usage": Usage(**data["usage"])}
+        return cls(**values)
 
 
 class Channel(Protocol):
