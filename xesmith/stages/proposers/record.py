@@ -54,6 +54,7 @@ class Proposal:
     draft: Draft
     note: str
     kernel: str | None = None  # the one kernel that it changes, where it is one of a search
+    request: str | None = None  # digest of the request to a model that it answers
 
 
 @dataclass(frozen=True)
