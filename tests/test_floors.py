@@ -26,6 +26,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "scratch",
         "spec",
         "stage_contract",
+        "stage_order",
     ),
     "sight": ("evidence", "ghost", "lowering", "passes", "toolchain", "worker"),
     "models": ("lm",),
@@ -44,6 +45,7 @@ NOUN_MODULES = (
     "xesmith.findings.record",
     "xesmith.cascade.record",
     "xesmith.toolchain.record",
+    "xesmith.lm.record",
 )
 
 #: modules that run in worker processes of foreign environments

@@ -7,7 +7,7 @@ changed by editing its file alone.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from xesmith.assets import asset_folder
 from xesmith.contract_names import parse_promise
 from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
+from xesmith.stage_order import ancestors, nearest_order
 
 #: what a stage may promise to leave as it was; the cascade checks each
 KEEPS = ("outputs", "signature", "dtypes", "launches")
@@ -161,33 +162,55 @@ def _usage_error(error: ValidationError, where: str) -> UsageError:
     return UsageError(f"{place}: {what}" if place else what, where=where, remedy=remedy or None)
 
 
-def load_stages(folder: Path | None = None) -> dict[str, Stage]:
+def load_stages(folder: Path | None = None, extra: Sequence[Path] = ()) -> dict[str, Stage]:
     """All stages by name, in a legal order (each after those it names in `after`).
 
+    `extra` are further folders that hold <stage>/STAGE.md; their stages may name all others.
+
     Raises:
-        UsageError: a faulty file, an unknown stage in `after`, or a cycle.
+        UsageError: a folder without stages, a faulty file, a name that two stages have, an
+            unknown stage in `after`, or a cycle.
     """
-    root = folder or asset_folder("llm_stages")
-    stages = [read_stage(path) for path in sorted(root.glob("*/STAGE.md"))]
-    if not stages:
-        raise UsageError("no stage found", where=str(root), remedy="add <stage>/STAGE.md")
-    by_name = {stage.name: stage for stage in stages}
-    return {name: by_name[name] for name in legal_order(by_name.values())}
+    by_name: dict[str, Stage] = {}
+    for root in (folder or asset_folder("llm_stages"), *extra):
+        paths = sorted(root.glob("*/STAGE.md"))
+        if not paths:
+            raise UsageError("no stage found", where=str(root), remedy="add <stage>/STAGE.md")
+        for stage in map(read_stage, paths):
+            if (other := by_name.setdefault(stage.name, stage)) is not stage:
+                raise UsageError(
+                    f"the stage '{stage.name}' is there twice",
+                    where=f"{stage.path} and {other.path}",
+                    remedy="give one of them another name, and its folder too",
+                )
+    _check_edges(by_name)
+    names = legal_order(sorted(by_name.values(), key=lambda stage: stage.name))
+    return {name: by_name[name] for name in names}
 
 
 def legal_order(stages: Iterable[Stage], wanted: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Names in an order that breaks no edge: topological, and else as `wanted` has them.
+    """The names in `wanted` (all, when None) in the nearest order that breaks no edge.
 
-    Edges to stages that are not among `wanted` do not count.
+    Edges hold through stages that are not among `wanted`.
 
     Raises:
-        UsageError: an unknown stage (the nearest is offered) or a cycle.
+        UsageError: an unknown name (the nearest is offered).
     """
     by_name = {stage.name: stage for stage in stages}
-    names = list(dict.fromkeys(wanted)) if wanted is not None else list(by_name)
+    names = list(by_name) if wanted is None else list(dict.fromkeys(wanted))
     for name in names:
         if name not in by_name:
             raise UsageError(f"unknown stage '{name}'", remedy=nearest(name, by_name))
+    return nearest_order(names, ancestors_of(by_name.values()))
+
+
+def ancestors_of(stages: Iterable[Stage]) -> Mapping[str, frozenset[str]]:
+    """By stage: all that must come before it, also through others."""
+    return ancestors(tuple((stage.name, stage.after) for stage in stages))
+
+
+def _check_edges(by_name: Mapping[str, Stage]) -> None:
+    before = ancestors_of(by_name.values())
     for stage in by_name.values():
         for name in stage.after:
             if name not in by_name:
@@ -196,33 +219,9 @@ def legal_order(stages: Iterable[Stage], wanted: Sequence[str] | None = None) ->
                     where=stage.path,
                     remedy=nearest(name, by_name),
                 )
-        if stage.name in _ancestors(stage.name, by_name):
+        if stage.name in before[stage.name]:
             raise UsageError(
                 f"the stage '{stage.name}' waits for itself",
                 where=stage.path,
                 remedy="remove an entry of `after`",
             )
-    done: list[str] = []
-    while len(done) < len(names):
-        # Without a cycle there is always one whose ancestors are all done or left out.
-        done.append(
-            next(
-                name
-                for name in names
-                if name not in done
-                and all(a in done for a in _ancestors(name, by_name) if a in names)
-            )
-        )
-    return tuple(done)
-
-
-def _ancestors(name: str, by_name: dict[str, Stage]) -> set[str]:
-    """All stages that must come before `name`, also through stages that are left out."""
-    found: set[str] = set()
-    todo = list(by_name[name].after)
-    while todo:
-        item = todo.pop()
-        if item not in found:
-            found.add(item)
-            todo.extend(by_name[item].after)
-    return found
