@@ -14,13 +14,14 @@ import time
 import zlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from xesmith.errors import UsageError
+from xesmith.lm.record import Message, Reply, Request, Usage
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -43,6 +44,24 @@ CREATE TABLE trial (
     lowered_hash TEXT,
     predicted_seconds REAL,
     wall_seconds REAL NOT NULL,
+    created REAL NOT NULL,
+    exchange INTEGER REFERENCES exchange(id)
+);
+CREATE TABLE exchange (
+    id INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,
+    label TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    request TEXT NOT NULL REFERENCES blob(digest),
+    reply TEXT NOT NULL REFERENCES blob(digest),
+    model TEXT NOT NULL,
+    finish TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    estimated INTEGER NOT NULL,
+    cost_usd REAL,
+    seconds REAL NOT NULL,
+    fault TEXT,
     created REAL NOT NULL
 );
 CREATE UNIQUE INDEX trial_of_candidate ON trial (stage, source, coalesce(parent, 0));
@@ -76,8 +95,23 @@ class Trial:
     lowered_hash: str | None = None
     predicted_seconds: float | None = None
     wall_seconds: float = 0.0
+    exchange: int | None = None  # id of the exchange with a model that it came from
     id: int | None = None
     created: float = 0.0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request to a model and its reply, with secrets taken out.
+
+    `fault`: why the reply held no candidate; None where it held one.
+    """
+
+    stage: str
+    request: Request
+    reply: Reply
+    fault: str | None = None
+    id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,8 +236,8 @@ class Ledger:
             created = time.time()
             cursor = db.execute(
                 "INSERT INTO trial (parent, stage, proposer, note, source, verdict, accepted,"
-                " summary, evidence, lowered_hash, predicted_seconds, wall_seconds, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " summary, evidence, lowered_hash, predicted_seconds, wall_seconds, created,"
+                " exchange) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial.parent,
                     trial.stage,
@@ -218,6 +252,7 @@ class Ledger:
                     trial.predicted_seconds,
                     trial.wall_seconds,
                     created,
+                    trial.exchange,
                 ),
             )
         assert cursor.lastrowid is not None
@@ -238,6 +273,68 @@ class Ledger:
         """All trials in the order in which they were judged."""
         return self._select("ORDER BY id", ())
 
+    def add_exchange(self, stage: str, request: Request, reply: Reply) -> Exchange:
+        """Keeps a reply as soon as it is there: it may have cost money, and is not asked again."""
+        with self._transaction() as db:
+            asked, answered = self.put(_json(asdict(request))), self.put(reply.text)
+            usage = reply.usage
+            cursor = db.execute(
+                "INSERT INTO exchange (digest, label, stage, request, reply, model, finish,"
+                " prompt_tokens, completion_tokens, estimated, cost_usd, seconds, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    request.digest,
+                    request.label,
+                    stage,
+                    asked,
+                    answered,
+                    reply.model,
+                    reply.finish,
+                    usage.prompt_tokens,
+                    usage.completion_tokens,
+                    usage.estimated,
+                    usage.cost_usd,
+                    reply.seconds,
+                    time.time(),
+                ),
+            )
+        return Exchange(stage, request, reply, id=cursor.lastrowid)
+
+    def set_fault(self, digest: str, fault: str) -> None:
+        """Notes why the reply to the request of this digest held no candidate."""
+        self._db.execute("UPDATE exchange SET fault=? WHERE digest=?", (fault, digest))
+
+    def find_exchange(self, digest: str) -> Exchange | None:
+        """The exchange whose request has this digest, if there was one."""
+        found = self._exchanges("WHERE digest=?", (digest,))
+        return found[0] if found else None
+
+    def exchanges(self) -> list[Exchange]:
+        """All exchanges in the order in which they were held."""
+        return self._exchanges("ORDER BY id", ())
+
+    def _exchanges(self, clause: str, values: tuple[Any, ...]) -> list[Exchange]:
+        rows = self._db.execute(
+            "SELECT id, stage, request, reply, model, finish, prompt_tokens, completion_tokens,"
+            f" estimated, cost_usd, seconds, fault FROM exchange {clause}",
+            values,
+        ).fetchall()
+        found: list[Exchange] = []
+        for row in rows:
+            asked = json.loads(self.get(row[2]))
+            messages = tuple(Message(**message) for message in asked["messages"])
+            usage = Usage(row[6], row[7], estimated=bool(row[8]), cost_usd=row[9])
+            found.append(
+                Exchange(
+                    id=row[0],
+                    stage=row[1],
+                    request=Request(asked["label"], messages, asked["temperature"]),
+                    reply=Reply(self.get(row[3]), row[4], row[5], usage, row[10]),
+                    fault=row[11],
+                )
+            )
+        return found
+
     def set_stage(self, outcome: StageOutcome) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO stage VALUES (?, ?, ?, ?, ?)",
@@ -253,7 +350,7 @@ class Ledger:
     def _select(self, clause: str, values: tuple[Any, ...]) -> list[Trial]:
         rows = self._db.execute(
             "SELECT id, parent, stage, proposer, note, source, verdict, accepted, summary,"
-            " evidence, lowered_hash, predicted_seconds, wall_seconds, created"
+            " evidence, lowered_hash, predicted_seconds, wall_seconds, created, exchange"
             f" FROM trial {clause}",
             values,
         )
@@ -273,6 +370,7 @@ class Ledger:
                 predicted_seconds=row[11],
                 wall_seconds=row[12],
                 created=row[13],
+                exchange=row[14],
             )
             for row in rows
         ]
