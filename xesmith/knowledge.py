@@ -1,14 +1,17 @@
 """Knowledge entries: what holds on a device or compiler, where it was learnt, for which versions.
 
 Entries are YAML files under knowledge/constraints (what must be) and knowledge/patterns (what
-helps, with a before and an after). A stage's prompt gets whole entries, never cut ones.
+helps, with a before and an after). A stage's prompt gets whole entries, never cut ones: what
+does not fit into the budget is left out and named.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,9 +20,16 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xesmith.assets import asset_folder
+from xesmith.device import device_names
 from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
 from xesmith.stage_contract import Stage
+
+#: characters of English and code per token, about; budgets need no better
+CHARACTERS_PER_TOKEN = 4
+
+#: what `applies.compilers` may name
+DISTRIBUTIONS = ("triton-xpu", "pytorch-triton-xpu", "triton")
 
 _CLAUSE = re.compile(r"(>=|<=|==|!=|<|>)\s*(\d+(?:\.\d+)*)")
 
@@ -44,9 +54,13 @@ class Applies(BaseModel):
                     raise ValueError(f"'{clause}' is no version clause such as '>=3.3'")
         return compilers
 
+    def on(self, device: str, kind: str) -> bool:
+        """Whether an entry holds on this device, with some compiler."""
+        return not self.devices or device in self.devices or kind in self.devices
+
     def to(self, device: str, kind: str, distribution: str, version: str) -> bool:
         """Whether an entry holds for this device and compiler."""
-        if self.devices and device not in self.devices and kind not in self.devices:
+        if not self.on(device, kind):
             return False
         if not self.compilers:
             return True
@@ -85,6 +99,19 @@ class Entry(BaseModel):
             parts.append(f"after:\n{self.after.rstrip()}")
         return "\n".join([*parts, f"(source: {self.source})"])
 
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the text takes."""
+        return math.ceil(len(self.text()) / CHARACTERS_PER_TOKEN)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a stage is told, in this order, and the ids that its budget had no room for."""
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[str, ...] = ()
+
 
 class Knowledge(BaseModel):
     """All entries by id."""
@@ -105,12 +132,71 @@ class Knowledge(BaseModel):
     def for_stage(
         self, stage: Stage, *, device: str, kind: str, distribution: str, version: str
     ) -> tuple[Entry, ...]:
-        """What a stage is told on this device with this compiler."""
+        """All that a stage could be told on this device with this compiler."""
         return tuple(
             entry
             for entry in self.matching(stage.knowledge)
             if entry.applies.to(device, kind, distribution, version)
         )
+
+    def choose(
+        self,
+        stage: Stage,
+        findings: Collection[str],
+        budget_tokens: int,
+        *,
+        device: str,
+        kind: str,
+        distribution: str,
+        version: str,
+    ) -> Chosen:
+        """What a stage is told within a budget: whole entries, the most pertinent first.
+
+        First those that speak of a kind among `findings`, then constraints, then by id. One
+        that does not fit is left out, and smaller ones after it may still find room.
+        """
+        candidates = self.for_stage(
+            stage, device=device, kind=kind, distribution=distribution, version=version
+        )
+        present = set(findings)
+        chosen: list[Entry] = []
+        left_out: list[str] = []
+        left = budget_tokens
+        for entry in sorted(candidates, key=lambda e: (present.isdisjoint(e.findings), *_rank(e))):
+            if entry.tokens <= left:
+                chosen.append(entry)
+                left -= entry.tokens
+            else:
+                left_out.append(entry.id)
+        return Chosen(tuple(chosen), tuple(sorted(left_out)))
+
+    def search(self, words: str) -> tuple[Entry, ...]:
+        """Entries that hold a word that begins as one of `words`, the best first.
+
+        Those that hold more of the words come first, then those that hold them in the id or the
+        findings, then constraints. Without words: all entries.
+        """
+        wanted = set(_words(words))
+        if not wanted:
+            return tuple(sorted(self.entries, key=_rank))
+        found: list[tuple[int, int, Entry]] = []
+        for entry in self.entries:
+            head = _words(f"{entry.id} {' '.join(entry.findings)}")
+            everything = (*head, *_words(entry.text()))
+            held = {w for w in wanted if any(word.startswith(w) for word in everything)}
+            in_head = {w for w in held if any(word.startswith(w) for word in head)}
+            if held:
+                found.append((len(held), len(in_head), entry))
+        found.sort(key=lambda item: (-item[0], -item[1], *_rank(item[2])))
+        return tuple(entry for _, _, entry in found)
+
+
+def _rank(entry: Entry) -> tuple[bool, str]:
+    return entry.kind != "constraint", entry.id
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def version_matches(version: str, clauses: str) -> bool:
@@ -148,39 +234,90 @@ def load_knowledge(folder: Path | None = None) -> Knowledge:
     Raises:
         UsageError: a faulty file, or an id that two entries have.
     """
-    root = folder or asset_folder("knowledge")
-    entries: dict[str, Entry] = {}
+    entries: list[Entry] = []
+    for item in _read_all(folder or asset_folder("knowledge")):
+        if isinstance(item, UsageError):
+            raise item
+        entries.append(item)
+    return Knowledge(entries=tuple(entries))
+
+
+def lint(stages: Iterable[Stage], folder: Path | None = None) -> tuple[UsageError, ...]:
+    """Every fault of the entries, and of what stages select of them.
+
+    Beyond what `load_knowledge` refuses: a device or compiler that does not exist, so that the
+    entry would never be told, and a stage's pattern that matches no entry.
+    """
+    faults: list[UsageError] = []
+    entries: list[Entry] = []
+    devices = (*device_names(), "xpu", "cuda")
+    for item in _read_all(folder or asset_folder("knowledge")):
+        if isinstance(item, UsageError):
+            faults.append(item)
+            continue
+        entries.append(item)
+        faults += [
+            UsageError(f"unknown {what} '{name}'", where=item.id, remedy=nearest(name, known))
+            for what, names, known in (
+                ("device", item.applies.devices, devices),
+                ("compiler", item.applies.compilers, DISTRIBUTIONS),
+            )
+            for name in names
+            if name not in known
+        ]
+    knowledge = Knowledge(entries=tuple(entries))
+    faults += [
+        UsageError(
+            f"the pattern '{pattern}' matches no entry",
+            where=f"{stage.path}: knowledge",
+            remedy=nearest(pattern, {entry.id for entry in entries}),
+        )
+        for stage in stages
+        for pattern in stage.knowledge
+        if not knowledge.matching([pattern])
+    ]
+    return tuple(faults)
+
+
+def _read_all(root: Path) -> Iterator[Entry | UsageError]:
+    """The entries under `root`, and in the place of a faulty one its error."""
+    taken: set[str] = set()
     for kind in ("constraint", "pattern"):
         for path in sorted((root / f"{kind}s").glob("*.yaml")):
-            for entry in _read(path, kind):
-                if entry.id in entries:
-                    raise UsageError(f"the id '{entry.id}' is taken twice", where=str(path))
-                entries[entry.id] = entry
-    return Knowledge(entries=tuple(entries.values()))
+            try:
+                loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError, yaml.YAMLError) as error:
+                yield UsageError(f"cannot read the entries: {error}", where=str(path))
+                continue
+            if not isinstance(loaded, list):
+                yield UsageError("a knowledge file is a list of entries", where=str(path))
+                continue
+            for number, item in enumerate(cast("list[Any]", loaded)):
+                where = f"{path}: entry {number + 1}"
+                try:
+                    entry = _read(item, kind, where)
+                except UsageError as error:
+                    yield error
+                    continue
+                if entry.id in taken:
+                    yield UsageError(f"the id '{entry.id}' is taken twice", where=where)
+                    continue
+                taken.add(entry.id)
+                yield entry
 
 
-def _read(path: Path, kind: str) -> list[Entry]:
+def _read(item: Any, kind: str, where: str) -> Entry:
+    if not isinstance(item, dict):
+        raise UsageError("an entry is a mapping", where=where)
+    fields = {str(k): v for k, v in cast("dict[Any, Any]", item).items()}
+    known = [name for name in Entry.model_fields if name != "kind"]
+    for key in fields:
+        if key not in known:
+            raise UsageError(f"unknown field '{key}'", where=where, remedy=nearest(key, known))
     try:
-        loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise UsageError(f"cannot read the entries: {error}", where=str(path)) from error
-    if not isinstance(loaded, list):
-        raise UsageError("a knowledge file is a list of entries", where=str(path))
-    entries: list[Entry] = []
-    for number, item in enumerate(cast("list[Any]", loaded)):
-        where = f"{path}: entry {number + 1}"
-        if not isinstance(item, dict):
-            raise UsageError("an entry is a mapping", where=where)
-        fields = {str(k): v for k, v in cast("dict[Any, Any]", item).items()}
-        known = [name for name in Entry.model_fields if name != "kind"]
-        for key in fields:
-            if key not in known:
-                raise UsageError(f"unknown field '{key}'", where=where, remedy=nearest(key, known))
-        try:
-            entries.append(Entry.model_validate({**fields, "kind": kind}))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            what, _, remedy = first["msg"].removeprefix("Value error, ").partition(" | ")
-            raise UsageError(f"{place}: {what}", where=where, remedy=remedy or None) from error
-    return entries
+        return Entry.model_validate({**fields, "kind": kind})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        what, _, remedy = first["msg"].removeprefix("Value error, ").partition(" | ")
+        raise UsageError(f"{place}: {what}", where=where, remedy=remedy or None) from error
