@@ -96,4 +96,4 @@ def test_a_variant_of_an_autotuned_kernel_is_launched_with_one_configuration():
 
 def test_renaming_touches_the_definition_alone():
     source = "@triton.jit\ndef scale(scale_by):  # scale\n    return scale_by\n"
-    assert renamed(source, "scale", "xs") == source.replace("def scale(", "def scale_xs(")
+    assert renamed(source, "scale", "scale_xs") == source.replace("def scale(", "def scale_xs(")

@@ -1,13 +1,13 @@
-"""Launches at sizes of our choosing, so that the wrapper's grid can be told from its values.
+"""Launches at sizes of our choosing, so that a grid can be told from its values.
 
 A spec has often one shape, with sizes that are equal: nothing there says whether a grid of 32
-is M / 128 or N / 128. So the baseline is captured at each shape with one dim doubled.
+is M / 128 or N / 128. So a program is captured at the first shape with one dim doubled: the
+baseline, whose wrappers say the grids, or a draft whose launch plan says others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from xesmith.engine.problem import Problem
 from xesmith.engine.session import Session
@@ -18,19 +18,25 @@ _SMALLEST_DOUBLED = 16
 
 
 class Probes:
-    """Captures the baseline's launches at changed sizes, once, when first asked."""
+    """Captures programs' launches at changed sizes, each program once, when first asked."""
 
     def __init__(self, session: Session, problem: Problem) -> None:
         self._session = session
         self._problem = problem
+        self._captured: dict[str, list[Launch]] = {}
 
-    def launches(self, kernel: str) -> Sequence[Launch]:
-        """Launches of `kernel` over all probes; a probe that fails counts for nothing."""
-        return [launch for launch in self._all if launch.kernel == kernel]
+    def launches(self, kernel: str, text: str | None = None) -> Sequence[Launch]:
+        """Launches of `kernel` over all probes; a probe that fails counts for nothing.
 
-    @cached_property
-    def _all(self) -> list[Launch]:
-        runs = self._session.lowerer.run_many(self._programs(), native=False)
+        `text`: of the program; None is the baseline.
+        """
+        source = self._problem.source if text is None else text
+        if source not in self._captured:
+            self._captured[source] = self._capture(source)
+        return [launch for launch in self._captured[source] if launch.kernel == kernel]
+
+    def _capture(self, source: str) -> list[Launch]:
+        runs = self._session.lowerer.run_many(self._programs(source), native=False)
         return [
             lowering.launch
             for run in runs
@@ -39,7 +45,7 @@ class Probes:
             if lowering.failure is None
         ]
 
-    def _programs(self) -> list[Program]:
+    def _programs(self, source: str) -> list[Program]:
         spec, problem = self._problem.spec, self._problem
         if spec is None:
             return []
@@ -49,4 +55,4 @@ class Probes:
             for name, value in shape.dims.items()
             if isinstance(value, int) and not isinstance(value, bool) and value > _SMALLEST_DOUBLED
         ]
-        return [probe.program(problem.source, problem.path) for probe in doubled]
+        return [probe.program(source, problem.path) for probe in doubled]

@@ -7,6 +7,8 @@ helpers that it needs and one small function for each alternative. It imports no
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import re
 import textwrap
@@ -76,9 +78,9 @@ def render(
         PlanError: an edit, a source or the plan cannot be used; it says where and why.
     """
     edits, plan = edits or {}, plan or LaunchPlan()
-    sources = [_tidy(source) for source in added_kernels]
+    sources = [tidy(source) for source in added_kernels]
     text = kernel_file.splice(edits)
-    combined = _combined(kernel_file, text, sources)
+    combined = combined_file(kernel_file, text, sources)
     for name, source in edits.items():
         _check_edit(kernel_file, combined, name, source)
     added = _added_names(kernel_file, combined, sources)
@@ -126,11 +128,11 @@ def read(text: str, path: str | Path = "<kernel>") -> RenderedFile:
 # -- checking sources ---------------------------------------------------------------------------
 
 
-def _tidy(source: str) -> str:
+def tidy(source: str) -> str:
     return textwrap.dedent(source.replace("\r\n", "\n")).strip("\n")
 
 
-def _combined(kernel_file: KernelFile, text: str, sources: Sequence[str]) -> KernelFile:
+def combined_file(kernel_file: KernelFile, text: str, sources: Sequence[str]) -> KernelFile:
     """The user's text and the added sources, parsed as one module."""
     for source in sources:
         if BLOCK_BEGIN in source or BLOCK_END in source:
@@ -211,7 +213,7 @@ def _has_call(node: cst.CSTNode) -> bool:
 
 def _check_edit(base: KernelFile, combined: KernelFile, name: str, source: str) -> None:
     where = f"edit of '{name}'"
-    statements = _statements(_tidy(source) + "\n", where)
+    statements = _statements(tidy(source) + "\n", where)
     if len(statements) != 1:
         raise PlanError(
             f"{len(statements)} statements where one definition is replaced",
@@ -265,16 +267,38 @@ def _added_names(
 ) -> dict[str, JitFunction]:
     """The added jit functions by name; every name that is added is new to the file."""
     names: list[str] = []
+    taken = names_taken(base) if sources else frozenset[str]()
     for i, source in enumerate(sources):
         where = f"added kernel {i + 1}"
         for statement in _statements(source + "\n", where):
             name = _check_definition(statement, combined, where)
-            if name in base.names or name in names or name.startswith("_xs"):
+            if name in taken or name in names or name.startswith("_xs"):
                 raise PlanError(
                     f"the name '{name}' is taken in the file", where=where, remedy="rename it"
                 )
             names.append(name)
     return {name: combined.jit(name) for name in names if _is_jit(combined, name)}
+
+
+def names_taken(base: KernelFile) -> frozenset[str]:
+    """Names that no added kernel can have: those that the frozen text uses, those of the
+    regions, and Python's own, which kernels use. What else a kernel reads is its own, or added:
+    an edited one may call a new one."""
+    text = base.splice({name: f"{name} = 0" for name in base.regions}).removeprefix("\ufeff")
+    names = {*dir(builtins)}
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names |= {(alias.asname or alias.name).split(".")[0] for alias in aliases}
+            case _:
+                pass
+    return frozenset(names)
 
 
 def _is_jit(combined: KernelFile, name: str) -> bool:

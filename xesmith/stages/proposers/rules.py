@@ -14,7 +14,7 @@ from typing import Any
 
 from xesmith.contracts import ProgramEvidence
 from xesmith.ghost.launch import Launch
-from xesmith.stages.draft import VARIANT_SUFFIX, Draft, Variant
+from xesmith.stages.draft import Draft, Variant
 from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
 from xesmith.stages.rewrites.autotuning import autotuning, without_autotune
 from xesmith.stages.rewrites.block_pointers import block_pointers
@@ -227,7 +227,7 @@ class RulesProposer:
 
     def _facts(self, kernel: str, situation: Situation, *, at_best: bool = False) -> KernelFacts:
         """`at_best`: with the launches of an autotuned kernel's best configuration alone."""
-        function = situation.draft.kernel_file.jit(kernel)
+        function = situation.draft.jit(kernel)
         source = situation.draft.source_of(kernel)
         launches = situation.launches(kernel)
         if at_best and (best := _best_configuration(kernel, situation)) is not None:
@@ -256,7 +256,7 @@ class RulesProposer:
         if kernel in draft.variants:
             return draft.variants[kernel].original_grid
         launches = [*situation.launches(kernel), *self._probe(kernel)]
-        found = infer_grid(draft.kernel_file.jit(kernel).source, launches)
+        found = infer_grid(draft.jit(kernel).source, launches)
         return None if isinstance(found, Refusal) else found
 
 
@@ -286,7 +286,7 @@ def _best_configuration(kernel: str, situation: Situation) -> dict[str, Any] | N
 def _first_line(kernel: str, source: str, draft: Draft) -> int:
     """The line of the draft's file at which `source`, a form of the kernel's fast path, begins
     when its `def` stands where that of the file does."""
-    name = f"{kernel}_{VARIANT_SUFFIX}" if kernel in draft.variants else kernel
+    name = draft.launched_name(kernel)
 
     def line_of(text: str, function: str) -> int:
         lines = text.splitlines()
@@ -310,7 +310,7 @@ def _launched(situation: Situation) -> list[str]:
         known = [e.derived.prediction.seconds for e in items if e.derived and e.derived.prediction]
         return sum(value for value in known if value is not None)
 
-    names = [function.name for function in situation.draft.kernel_file.jit_functions]
+    names = [function.name for function in situation.draft.jit_functions]
     return sorted((n for n in names if situation.launches(n)), key=seconds, reverse=True)
 
 

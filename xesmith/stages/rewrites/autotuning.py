@@ -64,12 +64,10 @@ def autotuning(
         for node in written.body
     ]
     every = [_at(text, c.metas, facts) for c in configurations for text in guards]
-    options = dict.fromkeys(name for c in configurations for name in c.options)
     return Rewrite(
         written.with_changes(body=body).code,
         guard=tuple(dict.fromkeys(guard for guard in every if guard is not None)),
         notes=(f"tuned over {len(configurations)} configurations, key {', '.join(key)}",),
-        dropped_metas=(*names, *options),
     )
 
 

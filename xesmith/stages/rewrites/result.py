@@ -83,7 +83,6 @@ class Rewrite:
     guard: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     metas: dict[str, Any] = field(default_factory=dict[str, Any])
-    dropped_metas: tuple[str, ...] = ()
     descriptor_source: str | None = None
     grid: tuple[str, ...] | None = None
 
@@ -127,6 +126,11 @@ def evaluate(text: str, launch: Launch, metas: Mapping[str, Any] | None = None) 
         return _Evaluator(values).value(expression.tree)
     except (AttributeError, IndexError, TypeError, ZeroDivisionError):
         return None
+
+
+def constant_value(text: str) -> Any:
+    """The value of a launch plan's expression that reads no name."""
+    return _Evaluator({}).value(parse(text, "expression").tree)
 
 
 def guards_hold(
