@@ -1,0 +1,182 @@
+"""The noun Run: the trials of one kernel that a client had judged, in a run folder's ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from xesmith.cascade.correctness import Reference
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.lowering import lowered_hash
+from xesmith.cascade.performance import predicted_seconds
+from xesmith.cascade.record import LevelResult, Verdict
+from xesmith.contracts import ProgramEvidence
+from xesmith.engine.judge import Baseline, verdict
+from xesmith.engine.problem import Problem
+from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
+from xesmith.engine.session import Session
+from xesmith.errors import UsageError
+from xesmith.ledger import Ledger, Trial, text_digest
+from xesmith.report.model import BASELINE, FINAL
+
+PROPOSER = "mcp"
+
+
+class Run:
+    """A run folder that is open. A context manager.
+
+    Raises (from `open`):
+        UsageError: the folder holds a run of another kernel, or another process has it.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._ledger = folder.ledger
+
+    @classmethod
+    def open(cls, folder: Path, problem: Problem, reference: Reference, session: Session) -> Run:
+        """The run in `folder`; a new one where there is none."""
+        header: dict[str, Any] = {
+            "kernel": str(problem.path),
+            "problem": problem.name,
+            "variant": problem.variant,
+            "source": problem.source,
+            "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
+            "reference": str(reference),
+            "reference_source": reference.program.source,
+            "stages": [],
+            "proposer": PROPOSER,
+            "session": session.description,
+        }
+        return cls(RunFolder.open(folder, header, resume=Ledger.is_begun(folder / LEDGER_FILE)))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.__exit__(kind, error, trace)
+
+    def baseline(self, problem: Problem, baseline: Baseline) -> Trial:
+        """The trial of the kernel as it was given, which every other goes back to."""
+        levels = [LevelResult("lowering", "passed"), baseline.correctness]
+        trial = Trial(
+            stage=BASELINE,
+            proposer="user",
+            note="as given",
+            source=text_digest(problem.source),
+            verdict=verdict(levels).to_json(),
+            accepted=True,
+        )
+        return self._kept(trial, problem.source, baseline.examinations)
+
+    def parent(self, trial_id: int) -> tuple[Trial, str]:
+        """An accepted trial and its text.
+
+        Raises:
+            UsageError: there is none of that id, or it was refused.
+        """
+        trial = find_trial(self._ledger, trial_id)
+        if not trial.accepted:
+            raise UsageError(
+                f"trial {trial_id} was not accepted, so nothing can be built on it",
+                where="parent",
+                remedy="give an accepted trial (see trials), or leave parent out",
+            )
+        return trial, self._ledger.get(trial.source)
+
+    def known(self, stage: str, text: str, parent: Trial) -> Trial | None:
+        """The trial of this text in this stage after this parent, if it was judged."""
+        return self._ledger.find(stage, text_digest(text), parent.id)
+
+    def add(
+        self,
+        stage: str,
+        note: str,
+        text: str,
+        parent: Trial,
+        judged: Verdict,
+        examinations: Mapping[str, Examination],
+        wall_seconds: float,
+    ) -> Trial:
+        """Keeps a candidate with its verdict. `examinations`: empty where it was not lowered."""
+        trial = Trial(
+            stage=stage,
+            proposer=PROPOSER,
+            note=note,
+            source=text_digest(text),
+            verdict=judged.to_json(),
+            accepted=judged.accepted,
+            parent=parent.id,
+            wall_seconds=wall_seconds,
+        )
+        return self._kept(trial, text, examinations)
+
+    def _kept(self, trial: Trial, text: str, examinations: Mapping[str, Examination]) -> Trial:
+        if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
+            return known
+        evidence = {
+            name: {
+                "evidence": [e.model_dump(mode="json") for e in item.evidence],
+                "findings": [f.model_dump(mode="json") for f in item.findings],
+            }
+            for name, item in examinations.items()
+        }
+        return self._ledger.add(
+            replace(
+                trial,
+                summary={name: _summary(item) for name, item in examinations.items()},
+                lowered_hash=lowered_hash(examinations) if examinations else None,
+                predicted_seconds=predicted_seconds(examinations),
+            ),
+            source_text=text,
+            evidence_json=json.dumps(evidence, sort_keys=True) if examinations else None,
+        )
+
+
+def _summary(item: Examination) -> dict[str, Any]:
+    """The contract names' values of one shape, for reports."""
+    return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
+
+
+def opened_ledger(folder: str) -> Ledger:
+    """The ledger of a run, of verify or of `xesmith optimize`. A context manager.
+
+    Raises:
+        UsageError: the folder holds none.
+    """
+    return Ledger.open(Path(folder).expanduser() / LEDGER_FILE)
+
+
+def find_trial(ledger: Ledger, trial_id: int) -> Trial:
+    """The trial of that id. Raises UsageError where there is none."""
+    trials = ledger.trials()
+    for trial in trials:
+        if trial.id == trial_id:
+            return trial
+    raise UsageError(
+        f"there is no trial {trial_id}",
+        where=str(ledger.path),
+        remedy=f"trials 1 to {len(trials)} are there (see trials)",
+    )
+
+
+def best_trial(ledger: Ledger) -> Trial | None:
+    """Of the candidates that every level passed, the best predicted; None without any.
+
+    Where a time is not predicted, the last accepted one, which was held against its parent.
+    """
+    accepted = [t for t in ledger.trials() if t.accepted and t.stage not in (BASELINE, FINAL)]
+    if not accepted:
+        return None
+    if any(trial.predicted_seconds is None for trial in accepted):
+        return accepted[-1]
+    return min(accepted, key=lambda trial: trial.predicted_seconds or 0.0)
