@@ -258,6 +258,13 @@ class Ledger:
         assert cursor.lastrowid is not None
         return self.trial(cursor.lastrowid)
 
+    def revise(self, trial_id: int, verdict: Mapping[str, Any], *, accepted: bool) -> Trial:
+        """A trial that was judged further than before."""
+        self._db.execute(
+            "UPDATE trial SET verdict=?, accepted=? WHERE id=?", (_json(verdict), accepted, trial_id)
+        )
+        return self.trial(trial_id)
+
     def trial(self, trial_id: int) -> Trial:
         (found,) = self._select("WHERE id=?", (trial_id,))
         return found

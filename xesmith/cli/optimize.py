@@ -17,6 +17,13 @@ from xesmith.cli.common import (
     progress,
 )
 from xesmith.cli.options import (
+    BudgetSecondsOption,
+    BudgetTokensOption,
+    BudgetUsdOption,
+    LmApiOption,
+    LmBaseOption,
+    LmOption,
+    LmTimeoutOption,
     ReferenceOption,
     SpecOption,
     TargetOption,
@@ -25,6 +32,7 @@ from xesmith.cli.options import (
     VariantOption,
 )
 from xesmith.errors import UsageError
+from xesmith.lm.record import ModelError
 
 if TYPE_CHECKING:
     from xesmith.engine.optimize import Result
@@ -45,6 +53,21 @@ def optimize(
     stages: Annotated[
         str | None, typer.Option("--stages", help="Comma-separated stages; default: all.")
     ] = None,
+    stage_folder: Annotated[
+        list[Path] | None,
+        typer.Option("--stage-folder", help="Folder with further stages, <stage>/STAGE.md each."),
+    ] = None,
+    proposer: Annotated[
+        str,
+        typer.Option(
+            "--proposer",
+            help="Who proposes, in this order: rules, lm, exchange:DIR, replay:DIR.",
+        ),
+    ] = "rules",
+    planner: Annotated[
+        str,
+        typer.Option("--planner", help="Who orders the stages: contracts, or model (made legal)."),
+    ] = "contracts",
     out: Annotated[
         Path | None, typer.Option("--out", help="Run folder; default: xesmith-runs/<new>.")
     ] = None,
@@ -52,23 +75,78 @@ def optimize(
         bool, typer.Option("--resume", help="Go on with the run in --out where it stopped.")
     ] = False,
     timeout: TimeoutOption = 120.0,
+    lm: LmOption = None,
+    lm_base: LmBaseOption = None,
+    lm_api: LmApiOption = None,
+    lm_timeout: LmTimeoutOption = None,
+    budget_tokens: BudgetTokensOption = None,
+    budget_usd: BudgetUsdOption = None,
+    budget_seconds: BudgetSecondsOption = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations", min=1, help="Most tries of a model per stage; default: the stage's."
+        ),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, max=16, help="Answers of a model per try.")
+    ] = 1,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Keep every exchange with the endpoint in this folder."),
+    ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", min=0, help="Seconds to wait for a reply in an exchange folder; 0: stop."
+        ),
+    ] = 0.0,
+    withhold_evidence: Annotated[
+        bool,
+        typer.Option(
+            "--withhold-evidence",
+            help="Keep the compiler's facts from the model, to learn what they are worth.",
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
     from xesmith.cascade.correctness import find_reference
+    from xesmith.engine.channels import ChannelOptions
     from xesmith.engine.judge import Judge
+    from xesmith.engine.model_at_work import ModelOptions
     from xesmith.engine.optimize import Optimizer
     from xesmith.engine.problem import load_problem
+    from xesmith.engine.proposers import parse_proposers
     from xesmith.engine.run_folder import RunFolder
+    from xesmith.engine.run_setup import RunSetup
     from xesmith.engine.session import Session
     from xesmith.report.files import write_results
     from xesmith.report.model import build
     from xesmith.report.terminal import show
-    from xesmith.stage_contract import legal_order, load_stages
+    from xesmith.stage_contract import load_stages
 
-    known = load_stages()
-    wanted = None if stages is None else [name.strip() for name in stages.split(",")]
-    order = legal_order(known.values(), wanted)
+    setup = RunSetup(
+        stages=load_stages(extra=tuple(stage_folder or ())),
+        wanted=None if stages is None else [name.strip() for name in stages.split(",")],
+        planner=planner,
+        proposers=parse_proposers(proposer),
+        channels=ChannelOptions(
+            {
+                "model": lm,
+                "base_url": lm_base,
+                "api": lm_api,
+                "timeout_s": lm_timeout,
+                "budget_tokens": budget_tokens,
+                "budget_usd": budget_usd,
+                "budget_seconds": budget_seconds,
+            },
+            record=record,
+            wait_s=wait,
+        ),
+        model=ModelOptions(iterations, samples, withheld=withhold_evidence),
+    )
+    setup.check()
     problem = load_problem(kernel, spec, variant)
     problem.require_model()
     judged_by = find_reference(problem.program(), reference)
@@ -86,7 +164,7 @@ def optimize(
             "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
             "reference": str(judged_by),
             "reference_source": judged_by.program.source,
-            "stages": list(order),
+            **setup.header(),
             "session": session.description,
         }
         name = f"{problem.name}-{session.device.name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -94,11 +172,20 @@ def optimize(
         with RunFolder.open(folder, header, resume=resume) as run:
             shown.say(f"run folder {folder}")
             judge = Judge(session, problem, judged_by, shown.say)
-            optimizer = Optimizer(judge, [known[n] for n in order], run.ledger, shown.say)
+            optimizer = Optimizer(
+                judge,
+                setup.order(run.ledger, session.device, shown.say),
+                setup.make_proposers(judge, run.ledger, shown.say),
+                run.ledger,
+                shown.say,
+            )
             try:
                 result = optimizer.run()
             except KeyboardInterrupt:
                 shown.say(f"interrupted; go on with --resume --out {folder}")
+                raise
+            except ModelError:
+                shown.say(f"nothing is lost: go on with --resume --out {folder}")
                 raise
             report = build(run.ledger)
             files = write_results(run, result, report)

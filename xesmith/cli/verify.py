@@ -45,7 +45,6 @@ def verify(
     as_json: JsonFlag = False,
 ) -> int:
     """Judge a candidate: syntax, structure, lowering, correctness, performance (predicted)."""
-    from xesmith.cascade import syntax
     from xesmith.cascade.correctness import find_reference
     from xesmith.cascade.record import LEVELS
     from xesmith.engine.judge import Judge, verdict
@@ -68,7 +67,7 @@ def verify(
     ):
         judge = Judge(session, problem, judged_by, shown.say)
         # Nothing of a candidate runs before its text is known to be a kernel's.
-        levels = [syntax.check(text, judge.kernel_file)]
+        levels = [judge.syntax(text)]
         if levels[0].status == "passed":
             baseline = judge.baseline()
             shown.say(f"lowering {candidate}")

@@ -48,6 +48,7 @@ class Judge:
         self.reference = reference
         self.kernel_file = KernelFile.parse(problem.source, problem.path)
         self._say = say
+        self._syntax: dict[str, LevelResult] = {}
 
     def baseline(self) -> Baseline:
         """Lowers the problem's own kernel and checks its results.
@@ -152,18 +153,22 @@ class Judge:
                     cases[Case.of(unseen)] = None
         return list(cases)
 
-    def static_levels(
+    def syntax(self, text: str) -> LevelResult:
+        """Whether the text changes kernels alone. Asked before anything of it is lowered or run."""
+        if text not in self._syntax:
+            self._syntax[text] = syntax.check(text, self.kernel_file)
+        return self._syntax[text]
+
+    def lowered_levels(
         self,
-        text: str,
         before: Mapping[str, Examination],
         after: Mapping[str, Examination],
         *,
         promises: Sequence[str] = (),
         must_improve: bool = True,
     ) -> list[LevelResult]:
-        """Syntax, structure, lowering and performance; stops at the first that refuses."""
+        """Structure, lowering and performance; stops at the first that refuses."""
         checks: list[Callable[[], LevelResult]] = [
-            lambda: syntax.check(text, self.kernel_file),
             lambda: structure.check(_launches(after.values()), self.session.device),
             lambda: judge_lowering(before, after, promises),
             lambda: judge_performance(before, after, must_improve=must_improve),
@@ -174,6 +179,24 @@ class Judge:
             if results[-1].status == "refused":
                 break
         return results
+
+    def static_levels(
+        self,
+        text: str,
+        before: Mapping[str, Examination],
+        after: Mapping[str, Examination],
+        *,
+        promises: Sequence[str] = (),
+        must_improve: bool = True,
+    ) -> list[LevelResult]:
+        """Syntax and, where that passes, the levels of what was lowered."""
+        first = self.syntax(text)
+        if first.status == "refused":
+            return [first]
+        return [
+            first,
+            *self.lowered_levels(before, after, promises=promises, must_improve=must_improve),
+        ]
 
     def correctness(
         self,

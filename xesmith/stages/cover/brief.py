@@ -99,14 +99,26 @@ def shown_names(stage: Stage, device: Device) -> list[str]:
     return [name for name in NAMES if name in wanted]
 
 
-def told_verdict(verdict: Verdict, *, withheld: bool = False) -> str:
-    """What each level said, for the model."""
+def told_verdict(verdict: Verdict, text: str, *, withheld: bool = False) -> str:
+    """What each level said of a candidate, for the model; `text` is the candidate's file, whose
+    lines are quoted."""
+    source = text.splitlines()
+
+    def quoted(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return (
+            f"{match[0]} `{source[number - 1].strip()}`" if 0 < number <= len(source) else match[0]
+        )
+
     lines: list[str] = []
     for level in verdict.levels:
         lines.append(f"- {level.level}: {level.status.replace('_', ' ')}")
         if withheld:
             continue
-        shown = [_short(message) for message in level.messages[:_MESSAGES_PER_LEVEL]]
+        shown = [
+            re.sub(r"\bline (\d+)\b", quoted, _short(message), count=1)
+            for message in level.messages[:_MESSAGES_PER_LEVEL]
+        ]
         if (more := len(level.messages) - len(shown)) > 0:
             shown.append(f"and {more} more")
         lines += [f"  - {message}" for message in shown]

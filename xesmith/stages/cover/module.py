@@ -82,7 +82,7 @@ class KernelAdapter(Adapter):
     """Renders a signature's inputs as sections of one message; reads kernels from the reply."""
 
     def __init__(self, kernel_file: KernelFile, engine: ChannelEngine) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._kernel_file = kernel_file
         self._engine = engine
 
@@ -114,7 +114,7 @@ class ChannelEngine:
         self._channel = channel
         self.label = ""
         self.temperature: float | None = None
-        self.request: Request | None = None
+        self.digest = ""  # of the last request
         self.last: Reply | None = None
 
     def complete(self, request: Any) -> Any:
@@ -124,7 +124,7 @@ class ChannelEngine:
             (Message("system", request.system or ""), *(Message("user", text) for text in user)),
             self.temperature,
         )
-        self.request, self.last = asked, None
+        self.digest, self.last = asked.digest, None
         self.last = reply = self._channel.ask(asked)
         # DSPy takes an empty reply for a fault of its own; the adapter is to say what it is.
         part = lm15.TextPart(reply.text or " ")
@@ -151,7 +151,7 @@ class Try:
     """One answer and what became of it: a verdict, or why it holds no candidate."""
 
     number: int
-    label: str
+    request: str  # its digest
     answer: str  # as it was understood, else as it came, cut
     note: str
     fault: str | None = None
@@ -208,7 +208,7 @@ class Cover(Module):
     """
 
     def __init__(self, channel: Channel, *, samples: int = 1) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.channel = channel
         self.samples = samples
         self.generate = Predict(Generate)
@@ -287,12 +287,11 @@ class Cover(Module):
                 fault = f"{error.where or 'launch plan'}: {error.what}" + (
                     f" ({error.remedy})" if error.remedy else ""
                 )
-                return Try(number, engine.label, given.text, given.note, fault), None
-            assert engine.request is not None
-            proposal = Proposal(draft, given.note, request=engine.request.digest)
-            return Try(number, engine.label, given.text, given.note), proposal
+                return Try(number, engine.digest, given.text, given.note, fault), None
+            proposal = Proposal(draft, given.note, request=engine.digest)
+            return Try(number, engine.digest, given.text, given.note), proposal
         came = engine.last.text if engine.last else ""
-        return Try(number, engine.label, _excerpt(came), "no candidate", fault), None
+        return Try(number, engine.digest, _excerpt(came), "no candidate", fault), None
 
     def _hint(self, sample: int) -> str:
         if self.samples == 1:
@@ -366,7 +365,8 @@ def _inputs(talk: _Conversation) -> dict[str, str]:
     if last.judged is None:
         shown["verdict"] = f"Refused before the compiler saw it: {last.fault}"
         return shown
-    shown["verdict"] = told_verdict(last.judged.verdict, withheld=brief.withheld)
+    text = last.judged.proposal.draft.text
+    shown["verdict"] = told_verdict(last.judged.verdict, text, withheld=brief.withheld)
     if (known := talk.seen.get(last.judged.code)) is not None and known != last.number:
         shown["verdict"] += (
             f"\nThe compiler made the same code of it as of your try {known}: nothing changed. "

@@ -1,0 +1,202 @@
+"""From proposals to trials: the cascade over the proposals of a stage, each verdict kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xesmith.cascade.correctness import DEFAULT_SEEDS
+from xesmith.cascade.examine import Examination
+from xesmith.cascade.lowering import lowered_hash
+from xesmith.cascade.performance import predicted_seconds
+from xesmith.cascade.record import LevelResult, Verdict
+from xesmith.contracts import ProgramEvidence
+from xesmith.cost import order_key
+from xesmith.engine.judge import Baseline, Judge, Say, verdict
+from xesmith.engine.state import State
+from xesmith.launch_plan import PlanError
+from xesmith.ledger import Ledger, Trial, text_digest
+from xesmith.stage_contract import Stage
+from xesmith.stages.proposers.judged import Judged
+from xesmith.stages.proposers.record import Proposal
+
+_NOT_BEST = LevelResult("correctness", "not_run", ("another candidate is predicted better",))
+
+
+@dataclass
+class _Candidate:
+    """A proposal while it is judged. `known`: its trial, where it was judged before."""
+
+    proposal: Proposal
+    text: str
+    known: Trial | None
+    levels: list[LevelResult]
+    examinations: Mapping[str, Examination] = field(default_factory=dict[str, Examination])
+    seconds: float = 0.0
+
+    @property
+    def stands(self) -> bool:
+        return all(result.status == "passed" for result in self.levels)
+
+
+class Candidates:
+    """Judges the proposals of a run and keeps a trial of each.
+
+    Args:
+        ledger: of this run; what an earlier, interrupted process judged is taken from it.
+        say: told about progress.
+    """
+
+    def __init__(self, judge: Judge, baseline: Baseline, ledger: Ledger, say: Say) -> None:
+        self._judge = judge
+        self._baseline = baseline
+        self._ledger = ledger
+        self._say = say
+
+    def judge(
+        self, stage: Stage, proposer: str, proposals: Sequence[Proposal], before: State
+    ) -> tuple[list[Judged], list[str]]:
+        """Every proposal with its verdict, and why others gave no file.
+
+        The one that is predicted best and passes every level is accepted, one at most. Nothing of
+        a candidate is lowered or run before its text is known to be a kernel's.
+        """
+        by_text, unfit = _rendered(proposals)
+        candidates = [self._begun(stage, text, p, before) for text, p in by_text.items()]
+        self._lower(stage, [c for c in candidates if c.stands], before)
+        standing = sorted((c for c in candidates if c.stands), key=lambda c: rank(c.examinations))
+        accepted = False
+        for candidate in standing:
+            result = _NOT_BEST if accepted else self._results_of(stage, candidate)
+            candidate.levels.append(result)
+            accepted = accepted or result.status == "passed"
+        judged = {c.text: self._judged(stage, proposer, c, before) for c in candidates}
+        return [judged[text] for p in proposals if (text := _text(p)) is not None], unfit
+
+    def _begun(self, stage: Stage, text: str, proposal: Proposal, before: State) -> _Candidate:
+        known = self._ledger.find(stage.name, text_digest(text), before.trial.id)
+        return _Candidate(proposal, text, known, [self._judge.syntax(text)])
+
+    def _lower(self, stage: Stage, candidates: Sequence[_Candidate], before: State) -> None:
+        """Lowers the candidates at every shape and judges what came of it."""
+        if not candidates:
+            return
+        session, count = self._judge.session, len(candidates)
+        self._say(f"{stage.name}: lowering {count} candidate{'s' * (count > 1)}")
+        started = time.monotonic()
+        lowered = session.examine(self._judge.problem, [c.text for c in candidates])
+        share = (time.monotonic() - started) / count
+        for candidate, examinations in zip(candidates, lowered, strict=True):
+            candidate.examinations = examinations
+            candidate.seconds = share
+            candidate.levels += self._judge.lowered_levels(
+                before.examinations,
+                examinations,
+                promises=stage.promises.on(session.device.kind),
+                must_improve=stage.improves,
+            )
+
+    def _results_of(self, stage: Stage, candidate: _Candidate) -> LevelResult:
+        """The level "correctness": from the ledger where the candidate was judged before."""
+        if candidate.known is not None:
+            seen = Verdict.from_json(candidate.known.verdict).level("correctness")
+            if seen is not None and seen.status != "not_run":
+                return seen
+        self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
+        started = time.monotonic()
+        result = self.results(candidate.text)
+        candidate.seconds += time.monotonic() - started
+        return result
+
+    def results(
+        self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS, *, unseen: bool = False
+    ) -> LevelResult:
+        """The level "correctness" of a text, asked anew."""
+        return self._judge.correctness(text, self._baseline, seeds, unseen=unseen)
+
+    def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
+        judged = verdict(candidate.levels)
+        request = candidate.proposal.request
+        exchange = None if request is None else self._ledger.find_exchange(request)
+        trial = Trial(
+            stage=stage.name,
+            proposer=proposer,
+            note=candidate.proposal.note,
+            source=text_digest(candidate.text),
+            verdict=judged.to_json(),
+            accepted=judged.accepted,
+            parent=before.trial.id,
+            exchange=None if exchange is None else exchange.id,
+        )
+        kept = self.keep(trial, candidate.text, candidate.examinations, candidate.seconds)
+        return Judged(candidate.proposal, judged, candidate.examinations, kept)
+
+    def keep(
+        self,
+        trial: Trial,
+        text: str,
+        examinations: Mapping[str, Examination],
+        wall_seconds: float,
+    ) -> Trial:
+        """The trial in the ledger, with all that its verdict rests on."""
+        if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
+            assert known.id is not None
+            if known.accepted == trial.accepted:
+                return known
+            return self._ledger.revise(known.id, trial.verdict, accepted=trial.accepted)
+        evidence = {
+            name: {
+                "evidence": [e.model_dump(mode="json") for e in item.evidence],
+                "findings": [f.model_dump(mode="json") for f in item.findings],
+            }
+            for name, item in examinations.items()
+        }
+        return self._ledger.add(
+            replace(
+                trial,
+                summary={name: summary(item) for name, item in examinations.items()},
+                lowered_hash=lowered_hash(examinations) or None,
+                predicted_seconds=predicted_seconds(examinations),
+                wall_seconds=wall_seconds,
+            ),
+            source_text=text,
+            evidence_json=json.dumps(evidence, sort_keys=True),
+        )
+
+
+def _text(proposal: Proposal) -> str | None:
+    """The proposal's file; None where its launch plan does not fit it (a name is taken, a wrapper
+    launches in a way that cannot be rebound): the proposal's end, not the run's."""
+    try:
+        return proposal.draft.text
+    except PlanError:
+        return None
+
+
+def _rendered(proposals: Sequence[Proposal]) -> tuple[dict[str, Proposal], list[str]]:
+    """The distinct proposals by their file's text, and why others give no file."""
+    by_text: dict[str, Proposal] = {}
+    unfit: list[str] = []
+    for proposal in proposals:
+        try:
+            by_text.setdefault(proposal.draft.text, proposal)
+        except PlanError as error:
+            unfit.append(f"{proposal.note}: no launch plan: {error.what} ({error.where})")
+    return by_text, unfit
+
+
+def summary(item: Examination) -> dict[str, Any]:
+    """The contract names' values of one shape, for reports."""
+    return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
+
+
+def rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:
+    """Sorts programs, the predicted best first."""
+    seconds = predicted_seconds(examinations)
+    keys = sorted(
+        (order_key(e) for item in examinations.values() for e in item.evidence), reverse=True
+    )
+    return (seconds is None, seconds or 0.0, keys)

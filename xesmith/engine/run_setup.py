@@ -1,0 +1,126 @@
+"""The noun RunSetup: what a run is to do, from what its caller asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xesmith.device import Device
+from xesmith.engine.candidates import Candidates
+from xesmith.engine.channels import ChannelOptions, open_channel
+from xesmith.engine.judge import Judge, Say
+from xesmith.engine.model_at_work import ModelAtWork, ModelOptions
+from xesmith.engine.optimize import MakeProposers, OrderStages
+from xesmith.engine.ordering import ordered, ordered_by_model
+from xesmith.engine.probes import Probes
+from xesmith.engine.proposers import ProposerName
+from xesmith.engine.rules_at_work import RulesAtWork
+from xesmith.engine.state import ProposerAtWork, State
+from xesmith.errors import UsageError, nearest
+from xesmith.knowledge import load_knowledge
+from xesmith.ledger import Ledger
+from xesmith.stage_contract import Stage
+from xesmith.stages.proposers.rules import RulesProposer
+
+_PLANNERS = ("contracts", "model")
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """Stages, proposers and the channels to models of one run.
+
+    wanted: names of the stages to run; None: all.
+    planner: "contracts", or "model": the first proposer that is one orders the stages.
+    """
+
+    stages: Mapping[str, Stage]
+    wanted: Sequence[str] | None
+    planner: str
+    proposers: Sequence[ProposerName]
+    channels: ChannelOptions
+    model: ModelOptions
+
+    def check(self) -> None:
+        """Finds what is wrong before anything is lowered.
+
+        Raises:
+            UsageError: an unknown stage or planner, no model for what asks one, or a setting that
+                nothing reads.
+        """
+        ordered(self.stages, self.wanted)
+        if self.planner not in _PLANNERS:
+            raise UsageError(
+                f"unknown planner '{self.planner}'", remedy=nearest(self.planner, _PLANNERS)
+            )
+        if self.planner == "model" and self._asked is None:
+            raise UsageError(
+                "the planner 'model' needs a proposer that is a model",
+                where="--planner",
+                remedy="add lm, exchange:DIR or replay:DIR to --proposer",
+            )
+        kinds = {name.kind for name in self.proposers}
+        given = [name for name, value in self.channels.settings.items() if value is not None]
+        if "lm" in kinds:
+            self.channels.load().secret()
+        elif given or self.channels.record is not None:
+            what = "--record" if self.channels.record is not None else "a model's settings"
+            raise UsageError(
+                f"{what} without the proposer 'lm'",
+                where="--proposer",
+                remedy="add lm to --proposer, or leave them out",
+            )
+
+    @property
+    def _asked(self) -> ProposerName | None:
+        return next((name for name in self.proposers if name.kind != "rules"), None)
+
+    def header(self) -> dict[str, Any]:
+        """What two processes of one run must agree in. A model's address may change."""
+        names = [name.kind for name in self.proposers]
+        settings = self.channels.load() if "lm" in names else None
+        return {
+            "stages": [stage.name for stage in ordered(self.stages, self.wanted)],
+            "proposers": names,
+            "planner": self.planner,
+            "model": None if settings is None else f"{settings.model} ({settings.api})",
+            "iterations": self.model.iterations,
+            "samples": self.model.samples,
+            "evidence_withheld": self.model.withheld,
+        }
+
+    def order(self, ledger: Ledger, device: Device, say: Say) -> OrderStages:
+        """Gives the stages in their order once the baseline is known."""
+
+        def order(state: State) -> Sequence[Stage]:
+            if self.planner == "contracts" or (name := self._asked) is None:
+                return ordered(self.stages, self.wanted)
+            channel = open_channel(name, self.channels, ledger.exchanges())
+            return ordered_by_model(self.stages, self.wanted, state, device, channel, ledger, say)
+
+        return order
+
+    def make_proposers(self, judge: Judge, ledger: Ledger, say: Say) -> MakeProposers:
+        """Makes the proposers in the order in which each stage asks them."""
+
+        def make(candidates: Candidates) -> list[ProposerAtWork]:
+            made: list[ProposerAtWork] = []
+            for name in self.proposers:
+                if name.kind == "rules":
+                    rules = RulesProposer(Probes(judge.session, judge.problem).launches)
+                    made.append(RulesAtWork(rules, candidates, judge.session.device))
+                    continue
+                made.append(
+                    ModelAtWork(
+                        open_channel(name, self.channels, ledger.exchanges()),
+                        judge,
+                        candidates,
+                        ledger,
+                        load_knowledge(),
+                        self.model,
+                        say,
+                    )
+                )
+            return made
+
+        return make
