@@ -14,7 +14,8 @@ from xesmith.assets import asset_folder
 from xesmith.contract_names import NAMES
 from xesmith.contracts import ProgramEvidence, check_all
 from xesmith.errors import UsageError
-from xesmith.stage_contract import legal_order, load_stages, read_stage
+from xesmith.findings.record import KINDS
+from xesmith.stage_contract import Promises, Stage, legal_order, load_stages, read_stage
 
 AFTER = {
     "analysis": set(),
@@ -66,14 +67,68 @@ def test_an_unknown_wanted_stage_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", AFTER)
 def test_a_stage_is_a_valid_agent_skill(name: str) -> None:
-    text = load_stages()[name].as_agent_skill()
-    front = yaml.safe_load(text.split("---\n")[1])
+    """By the published rules of Agent Skills."""
+    stage = load_stages()[name]
+    empty, front_text, body = stage.as_agent_skill().split("---\n", 2)
+    front = yaml.safe_load(front_text)
+    assert empty == ""
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", front["name"])
-    assert len(front["name"]) <= 64
-    assert 0 < len(front["description"]) <= 1024
-    assert set(front) <= {"name", "description", "license", "compatibility", "metadata"}
-    assert front["metadata"]["stage"] == name
-    assert all(isinstance(value, str) for value in front["metadata"].values())
+    assert 1 <= len(front["name"]) <= 64
+    assert front["name"] == stage.skill_name == name.replace("_", "-")
+    assert 1 <= len(front["description"]) <= 1024
+    fields = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert set(front) <= fields
+    metadata = front["metadata"]
+    assert all(isinstance(k, str) and isinstance(v, str) for k, v in metadata.items())
+    assert body == stage.body
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_an_agent_skill_holds_the_whole_contract(name: str) -> None:
+    stage = load_stages()[name]
+    metadata = yaml.safe_load(stage.as_agent_skill().split("---\n", 2)[1])["metadata"]
+
+    def listed(key: str, separator: str = ", ") -> tuple[str, ...]:
+        return tuple(metadata[key].split(separator)) if key in metadata else ()
+
+    again = Stage(
+        name=metadata["stage"],
+        description=stage.description,
+        after=listed("after"),
+        triggers=listed("triggers"),
+        promises=Promises(
+            any=listed("promises-any", "; "),
+            xpu=listed("promises-xpu", "; "),
+            cuda=listed("promises-cuda", "; "),
+        ),
+        keeps=listed("keeps"),
+        improves=metadata["improves"] == "yes",
+        knowledge=listed("knowledge"),
+        iterations=int(metadata["iterations"]),
+        body=stage.body,
+        path=stage.path,
+    )
+    assert again == stage
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_a_body_is_short_and_says_what_is_done_and_what_to_read(name: str) -> None:
+    body = load_stages()[name].body
+    assert body.startswith("# ")
+    assert len(body.split()) <= 350
+    if name != "analysis":
+        for part in ("\nHow: ", "\nDone: ", "\nNever", "\nRead first: "):
+            assert part in body, part
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_a_body_speaks_of_findings_and_values_that_exist(name: str) -> None:
+    body = load_stages()[name].body
+    for quoted in re.findall(r"`([^`\n]+)`", body):
+        if re.fullmatch(r"(ttir|ttgir|spirv|native|ptx|derived|program)\.[a-z0-9_.]+", quoted):
+            assert quoted in NAMES, quoted
+        elif re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", quoted):
+            assert quoted in KINDS, quoted
 
 
 def test_the_documented_names_are_the_names() -> None:
@@ -145,6 +200,26 @@ def test_a_cycle_and_an_unknown_edge_are_errors(tmp_path: Path) -> None:
         load_stages(tmp_path)
     with pytest.raises(UsageError, match="no stage found"):
         load_stages(tmp_path / "nothing")
+
+
+def test_stages_of_another_folder_are_added_where_their_edges_put_them(tmp_path: Path) -> None:
+    _write(tmp_path, FILE.replace("after: []", "after: [fusion]"))
+    stages = load_stages(extra=[tmp_path])
+    names = list(stages)
+    assert names.index("fusion") < names.index("demo")
+    assert [name for name in names if name != "demo"] == list(load_stages())
+    front = yaml.safe_load(stages["demo"].as_agent_skill().split("---\n", 2)[1])
+    assert front["name"] == "demo"
+    assert front["metadata"]["triggers"] == "spill"
+
+
+def test_a_name_that_is_taken_and_a_folder_without_stages_are_errors(tmp_path: Path) -> None:
+    _write(tmp_path, FILE.replace("name: demo", "name: fusion"), "fusion")
+    with pytest.raises(UsageError, match="the stage 'fusion' is there twice") as caught:
+        load_stages(extra=[tmp_path])
+    assert str(tmp_path / "fusion" / "STAGE.md") in (caught.value.where or "")
+    with pytest.raises(UsageError, match="no stage found"):
+        load_stages(extra=[tmp_path / "nothing"])
 
 
 def _outcomes(stage: str, before: object, after: object) -> list[str]:

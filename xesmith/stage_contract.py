@@ -7,6 +7,7 @@ changed by editing its file alone.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -72,26 +73,34 @@ class Stage(BaseModel):
     def wants_knowledge(self, entry_id: str) -> bool:
         return any(fnmatch.fnmatchcase(entry_id, pattern) for pattern in self.knowledge)
 
-    def as_agent_skill(self) -> str:
-        """The stage as a SKILL.md.
+    @property
+    def skill_name(self) -> str:
+        """The stage's name as an Agent Skill's: those have hyphens and no underscore."""
+        return re.sub("_+", "-", self.name).strip("-")
 
-        Agent Skills allow no underscore in a name, and know only name, description and
-        metadata of plain texts, so the contract moves there.
+    def as_agent_skill(self) -> str:
+        """The stage as a SKILL.md, for a folder named `skill_name`.
+
+        Agent Skills know only name, description and a metadata of plain texts, so the contract
+        moves there.
         """
-        metadata = {
+        contract = {
             "stage": self.name,
             "after": ", ".join(self.after),
             "triggers": ", ".join(self.triggers),
             **{
                 f"promises-{device}": "; ".join(promises)
                 for device, promises in self.promises.model_dump().items()
-                if promises
             },
+            "keeps": ", ".join(self.keeps),
+            "improves": "yes" if self.improves else "no",
+            "knowledge": ", ".join(self.knowledge),
+            "iterations": str(self.iterations),
         }
         front = {
-            "name": self.name.replace("_", "-"),
+            "name": self.skill_name,
             "description": self.description,
-            "metadata": metadata,
+            "metadata": {key: value for key, value in contract.items() if value},
         }
         text = yaml.safe_dump(front, sort_keys=False, width=1000)
         return f"---\n{text}---\n{self.body}"
