@@ -155,6 +155,11 @@ class Draft:
                 return forms[0]
         return launched
 
+    def launched_forms(self, kernel: str) -> list[str]:
+        """The names under which the given plan launches a kernel itself."""
+        forms = (_forms(launch.kernel) for _, launch in self.planned(kernel))
+        return list(dict.fromkeys(name for names in forms for name in names))
+
     def is_planned(self, kernel: str) -> bool:
         """Whether the given plan launches the kernel."""
         return any(_forms(launch.kernel)[0] == kernel for launch in _launches(self.given_plan))

@@ -158,14 +158,22 @@ class Translation:
         text = ast.unparse(_Buffers(self.buffers, part).visit(tree))
         expression = parse(text, f"guard '{part}'", self.owner)
         if expression.names:
-            return text
+            return None if _compares_with_itself(expression.tree) else text
         if not constant_value(text):
             raise PlanError(f"'{part}' never holds where the launch plan launches the kernel")
         return None
 
 
 def _tree(value: Value) -> ast.expr:
-    return ast.parse(value if isinstance(value, str) else repr(value), mode="eval").body
+    return ast.parse(value.strip() if isinstance(value, str) else repr(value), mode="eval").body
+
+
+def _compares_with_itself(tree: ast.expr) -> bool:
+    match tree:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.GtE() | ast.LtE()], comparators=[right]):
+            return ast.dump(left) == ast.dump(right)
+        case _:
+            return False
 
 
 def _literal(default: str | None) -> ast.expr | None:

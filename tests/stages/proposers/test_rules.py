@@ -86,7 +86,7 @@ def gemm(lowerer: Lowerer, device: Device, repository: Path) -> Situation:
     return situation_of(path.read_text(), str(path), lowerer, device)
 
 
-def unprobed(_: str) -> list[Launch]:
+def unprobed(kernel: str, text: str | None = None) -> list[Launch]:
     return []
 
 
@@ -100,7 +100,7 @@ def probed(situation: Situation, kernel: str):
         if name in "MN":
             grid["MN".index(name)] *= 2
         found.append(replace(launch, values={**launch.values, name: 2 * size}, grid=tuple(grid)))
-    return lambda _: found
+    return lambda *_: found
 
 
 def answers(proposer: RulesProposer, stage: str, situation: Situation) -> Iterator:
@@ -128,7 +128,7 @@ def test_only_the_kernel_in_float64_is_rewritten(several):
 def test_several_rewrites_are_proposed_together_and_then_one_by_one(several):
     launches = several.launches("add")
 
-    def probe(kernel: str) -> list[Launch]:
+    def probe(kernel: str, text: str | None = None) -> list[Launch]:
         (launch,) = several.launches(kernel)
         return [replace(launch, values={**launch.values, "n": 8192}, grid=(32, 1, 1))]
 
@@ -143,7 +143,7 @@ def test_without_a_grid_that_is_understood_no_guard_can_be_set(gemm):
     (launch,) = gemm.launches("matmul_kernel")
     # A grid that is nothing of the arguments.
     odd = replace(launch, grid=(7, 5, 3))
-    found = list(answers(RulesProposer(lambda _: [odd]), "memory_access", gemm))
+    found = list(answers(RulesProposer(lambda *_: [odd]), "memory_access", gemm))
     assert [type(answer) for answer in found] == [NoProposal]
     assert "grid" in str(found[0])
 

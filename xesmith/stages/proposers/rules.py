@@ -1,34 +1,51 @@
 """The proposer "rules": deterministic rewrites, no model.
 
-A rewrite is made for each launched kernel alone; where several kernels of a file gain from a
-stage, their rewrites are proposed together first, then one by one.
+A rewrite is made for each launched kernel alone, be it of the file or a model's, launched by its
+plan. Where several kernels gain from a stage, their rewrites are proposed together first, then
+one by one.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from xesmith.contracts import ProgramEvidence
 from xesmith.ghost.launch import Launch
+from xesmith.launch_plan import PlanError
 from xesmith.stages.draft import Draft, Variant
 from xesmith.stages.proposers.record import NoProposal, Proposal, Situation
 from xesmith.stages.rewrites.autotuning import autotuning, without_autotune
 from xesmith.stages.rewrites.block_pointers import block_pointers
 from xesmith.stages.rewrites.dtype_fix import dtype_fix
 from xesmith.stages.rewrites.exp2 import exp2
-from xesmith.stages.rewrites.gpu_specific import Configuration, insert_group, search_space
+from xesmith.stages.rewrites.gpu_specific import (
+    Configuration,
+    SearchSpace,
+    insert_group,
+    search_space,
+)
 from xesmith.stages.rewrites.memory_access import memory_access
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite
 from xesmith.stages.rewrites.roles import infer_grid
+from xesmith.stages.translation import names_in
 
 Answer = Proposal | NoProposal
 Round = Callable[[Situation], Iterator[Answer]]
-#: launches of a kernel at sizes of our choosing, beside those of the spec
-Probe = Callable[[str], Sequence[Launch]]
+
+
+class Probe(Protocol):
+    """Launches of a kernel at sizes of our choosing, beside those of the spec.
+
+    `text`: of the program; None is the baseline.
+    """
+
+    def __call__(self, kernel: str, text: str | None = None) -> Sequence[Launch]: ...
+
 
 #: configurations that a search lowers per kernel
 SEARCH_LIMIT = 24
@@ -36,6 +53,8 @@ SEARCH_LIMIT = 24
 TUNED_CONFIGURATIONS = 4
 
 _NO_GRID = "the grid that the wrapper passes is not understood, so no launch plan can guard it"
+_NO_PLANNED_GRID = "the grid of the launch plan is not understood"
+_REBOUND = "the launch plan rebinds it, so what it leaves to the kernel itself stays as it is"
 
 _REWRITES: dict[str, Callable[[str, KernelFacts], Rewrite | Refusal]] = {
     "discovery": exp2,
@@ -80,7 +99,8 @@ class RulesProposer:
         singles: list[Proposal] = []
         together = situation.draft
         for kernel in _launched(situation):
-            base = self._variant(kernel, situation)
+            found = self._variant(kernel, situation)
+            base = None if isinstance(found, Refusal) else found
             made = self._made(rewrite, kernel, base, situation)
             if isinstance(made, Refusal):
                 yield NoProposal(f"{kernel}: {made.reason}", made.line)
@@ -88,10 +108,17 @@ class RulesProposer:
             draft = situation.draft.with_rewrite(kernel, made, base)
             both = together.with_rewrite(kernel, made, base)
             if draft is None or both is None:
-                yield NoProposal(f"{kernel}: {_NO_GRID}")
+                assert isinstance(found, Refusal)
+                yield NoProposal(f"{kernel}: {found.reason}")
+                continue
+            answer = _fitting(
+                Proposal(draft, f"{kernel}: {_told(made, kernel, situation)}"), kernel
+            )
+            if isinstance(answer, NoProposal):
+                yield answer
                 continue
             together = both
-            singles.append(Proposal(draft, f"{kernel}: {_told(made, kernel, situation)}"))
+            singles.append(answer)
         if len(singles) > 1:
             yield Proposal(together, "; ".join(proposal.note for proposal in singles))
         yield from singles
@@ -123,10 +150,13 @@ class RulesProposer:
 
     def _search(self, kernel: str, situation: Situation) -> Iterator[Answer]:
         variant = self._variant(kernel, situation)
-        facts = self._facts(kernel, situation, at_best=True)
-        if variant is None:
-            yield NoProposal(f"{kernel}: {_NO_GRID}")
+        if isinstance(variant, Refusal) and situation.draft.is_planned(kernel):
+            # No guard can be set; but the plan's own grid may follow what the search changes.
+            variant = self._plain(kernel, None, situation)
+        if isinstance(variant, Refusal):
+            yield NoProposal(f"{kernel}: {variant.reason}")
             return
+        facts = self._facts(kernel, situation, at_best=True)
         space = search_space(
             variant.source,
             facts,
@@ -137,22 +167,36 @@ class RulesProposer:
         if isinstance(space, Refusal):
             yield NoProposal(f"{kernel}: {space.reason}", space.line)
             return
+        unlike: list[str] = []
         for configuration in space.configurations:
+            guard = _guard_of_tiles(space, configuration, variant, facts, situation.draft)
+            if isinstance(guard, Refusal):
+                unlike.append(guard.reason)
+                continue
             made = replace(
                 variant,
+                guard=tuple(dict.fromkeys(variant.guard + guard)),
                 metas={**variant.metas, **configuration.metas},
                 options={**variant.options, **configuration.options},
             )
-            yield Proposal(
-                situation.draft.with_variant(made), f"{kernel}: {_configuration(made)}", kernel
+            yield _fitting(
+                Proposal(
+                    situation.draft.with_variant(made), f"{kernel}: {_configuration(made)}", kernel
+                ),
+                kernel,
             )
+        for reason in dict.fromkeys(unlike):
+            yield NoProposal(f"{kernel}: {reason}")
 
     def _swizzle(self, kernel: str, situation: Situation) -> Iterator[Answer]:
         variant = self._variant(kernel, situation)
-        facts = self._facts(kernel, situation, at_best=True)
-        if variant is None:
-            yield NoProposal(f"{kernel}: {_NO_GRID}")
+        if isinstance(variant, Refusal):
+            yield NoProposal(f"{kernel}: {variant.reason}")
             return
+        if variant.grid is None:
+            yield NoProposal(f"{kernel}: {_NO_PLANNED_GRID}")
+            return
+        facts = self._facts(kernel, situation, at_best=True)
         made = insert_group(variant.source, facts)
         if isinstance(made, Refusal):
             yield NoProposal(f"{kernel}: {made.reason}", made.line)
@@ -164,19 +208,17 @@ class RulesProposer:
             if descriptor is None:
                 yield NoProposal(f"{kernel}: the descriptor form cannot be regrouped")
                 return
-        yield Proposal(
-            situation.draft.with_variant(
-                replace(
-                    variant,
-                    source=made.kernel_source,
-                    descriptor_source=descriptor,
-                    guard=tuple(dict.fromkeys(variant.guard + made.guard)),
-                    metas={**variant.metas, **made.metas},
-                    grid=made.grid or variant.grid,
-                )
-            ),
-            f"{kernel}: {'; '.join(made.notes)}",
+        draft = situation.draft.with_variant(
+            replace(
+                variant,
+                source=made.kernel_source,
+                descriptor_source=descriptor,
+                guard=tuple(dict.fromkeys(variant.guard + made.guard)),
+                metas={**variant.metas, **made.metas},
+                grid=made.grid or variant.grid,
+            )
         )
+        yield _fitting(Proposal(draft, f"{kernel}: {'; '.join(made.notes)}"), kernel)
 
     def _autotune(self, kernel: str, situation: Situation) -> Iterator[Answer]:
         ranked = situation.ranked.get(kernel, ())
@@ -194,14 +236,11 @@ class RulesProposer:
             for choice in ranked[: self._tuned_configurations]
         ]
         facts = self._facts(kernel, situation)
+        chosen = (variant, *ranked[: self._tuned_configurations])
+        guards = tuple(dict.fromkeys(part for choice in chosen for part in choice.guard))
 
         def tuned(source: str) -> Rewrite | Refusal:
-            return autotuning(
-                source,
-                facts,
-                configurations,
-                guards=variant.guard,
-            )
+            return autotuning(source, facts, configurations, guards=guards)
 
         made = tuned(variant.source)
         descriptor = tuned(variant.descriptor_source) if variant.descriptor_source else None
@@ -211,19 +250,17 @@ class RulesProposer:
                 return
         assert isinstance(made, Rewrite)
         assert not isinstance(descriptor, Refusal)
-        yield Proposal(
-            situation.draft.with_variant(
-                replace(
-                    variant,
-                    source=made.kernel_source,
-                    descriptor_source=descriptor.kernel_source if descriptor else None,
-                    guard=made.guard,
-                    tuned=True,
-                    inherit_options=False,
-                )
-            ),
-            f"{kernel}: {'; '.join(made.notes)}",
+        draft = situation.draft.with_variant(
+            replace(
+                variant,
+                source=made.kernel_source,
+                descriptor_source=descriptor.kernel_source if descriptor else None,
+                guard=made.guard,
+                tuned=True,
+                inherit_options=False,
+            )
         )
+        yield _fitting(Proposal(draft, f"{kernel}: {'; '.join(made.notes)}"), kernel)
 
     def _facts(self, kernel: str, situation: Situation, *, at_best: bool = False) -> KernelFacts:
         """`at_best`: with the launches of an autotuned kernel's best configuration alone."""
@@ -241,23 +278,82 @@ class RulesProposer:
             original_source=function.source,
         )
 
-    def _variant(self, kernel: str, situation: Situation) -> Variant | None:
-        """The kernel's variant, else one that changes nothing; None without a known grid."""
+    def _variant(self, kernel: str, situation: Situation) -> Variant | Refusal:
+        """The kernel's variant, else one that changes nothing; refused without a known grid."""
         draft = situation.draft
         if kernel in draft.variants:
             return draft.variants[kernel]
+        if draft.given_plan.rebinding(kernel) is not None and not draft.is_planned(kernel):
+            return Refusal(_REBOUND)
         grid = self._grid(kernel, situation)
-        if grid is None:
-            return None
-        return draft.plain_variant(kernel, grid, _best_configuration(kernel, situation))
+        return grid if isinstance(grid, Refusal) else self._plain(kernel, grid, situation)
 
-    def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | None:
+    def _plain(
+        self, kernel: str, grid: tuple[int | str, ...] | None, situation: Situation
+    ) -> Variant:
+        return situation.draft.plain_variant(kernel, grid, _best_configuration(kernel, situation))
+
+    def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | Refusal:
+        """The grid that a wrapper, or the given plan, passes, over the kernel's parameters."""
         draft = situation.draft
-        if kernel in draft.variants:
-            return draft.variants[kernel].original_grid
-        launches = [*situation.launches(kernel), *self._probe(kernel)]
-        found = infer_grid(draft.jit(kernel).source, launches)
-        return None if isinstance(found, Refusal) else found
+        planned = draft.is_planned(kernel)
+        probes = (
+            [
+                launch
+                for name in draft.launched_forms(kernel)
+                for launch in self._probe(name, draft.given_text)
+            ]
+            if planned
+            else self._probe(kernel)
+        )
+        found = infer_grid(draft.jit(kernel).source, [*situation.launches(kernel), *probes])
+        if not isinstance(found, Refusal):
+            return found
+        return Refusal(f"{_NO_PLANNED_GRID}: {found.reason}" if planned else _NO_GRID)
+
+
+def _fitting(proposal: Proposal, kernel: str) -> Answer:
+    """The proposal, where its variants can be launched by what the draft was given."""
+    try:
+        _ = proposal.draft.plan
+    except PlanError as error:
+        return NoProposal(f"{kernel}: {error.what}")
+    return proposal
+
+
+def _guard_of_tiles(
+    space: SearchSpace,
+    configuration: Configuration,
+    variant: Variant,
+    facts: KernelFacts,
+    draft: Draft,
+) -> tuple[str, ...] | Refusal:
+    """What must hold besides for other tiles of a kernel that the given plan launches.
+
+    The plan's guard speaks of the tiles that the plan was written for: where it asks for sizes
+    that these divide, others need to divide them too.
+    """
+    planned = draft.planned(variant.kernel)
+    divides = any(
+        isinstance(node, ast.Mod)
+        for alternative, _ in planned
+        for node in ast.walk(ast.parse(alternative.guard, mode="eval"))
+    )
+    guard: list[str] = []
+    for name, length in configuration.metas.items():
+        tile = space.roles.tiles.get(name)
+        old = {launch.constexprs.get(name) for launch in facts.launches}
+        if not planned or tile is None or old == {length}:
+            continue
+        follows = all(name in names_in(launch.grid) for _, launch in planned)
+        if variant.grid is None and tile.placed_by == "grid" and not follows:
+            return Refusal(f"{_NO_PLANNED_GRID}, and does not name {name}")
+        if not divides or all(isinstance(size, int) and size % length == 0 for size in old):
+            continue
+        if tile.bound is None:
+            return Refusal(f"the plan's guard is over divisors, and what {name} divides is unknown")
+        guard.append(f"({tile.bound}) % {name} == 0")
+    return tuple(guard)
 
 
 def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Proposal]:
@@ -299,11 +395,13 @@ def _told(made: Rewrite, kernel: str, situation: Situation) -> str:
     """What a rewrite did. Its lines are left out where they are those of a block that an earlier
     stage generated: the user's file has no such lines, and the final one has others."""
     text = "; ".join(made.notes)
-    return re.sub(r"\bline \d+: ", "", text) if kernel in situation.draft.variants else text
+    draft = situation.draft
+    in_block = kernel in draft.variants or kernel in draft.given
+    return re.sub(r"\bline \d+: ", "", text) if in_block else text
 
 
 def _launched(situation: Situation) -> list[str]:
-    """Kernels of the file that the program launches, the one that takes longest first."""
+    """Kernels that the program launches, of the file or given; what takes longest first."""
 
     def seconds(kernel: str) -> float:
         items = situation.evidence_of(kernel)
