@@ -18,7 +18,7 @@ def mcp(toolchain: ToolchainOption = None, timeout: TimeoutOption = 120.0) -> in
     try:
         from xesmith.mcp.server import serve
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
             raise
         raise XesmithError(
             "the Python package 'mcp' is missing or older than 2.3",

@@ -172,9 +172,16 @@ def find_trial(ledger: Ledger, trial_id: int) -> Trial:
 def best_trial(ledger: Ledger) -> Trial | None:
     """Of the candidates that every level passed, the best predicted; None without any.
 
-    Where a time is not predicted, the last accepted one, which was held against its parent.
+    One that the final check of a run refused does not count. Where a time is not predicted, the
+    last accepted one is the best: it was held against its parent.
     """
-    accepted = [t for t in ledger.trials() if t.accepted and t.stage not in (BASELINE, FINAL)]
+    trials = ledger.trials()
+    failed = {t.source for t in trials if t.stage == FINAL and not t.accepted}
+    accepted = [
+        t
+        for t in trials
+        if t.accepted and t.stage not in (BASELINE, FINAL) and t.source not in failed
+    ]
     if not accepted:
         return None
     if any(trial.predicted_seconds is None for trial in accepted):
