@@ -33,7 +33,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "judgement": ("cascade", "contracts", "cost", "findings", "timing"),
     "stages": ("cover", "planner", "proposers", "rewrites", "stages"),
     "engine": ("campaign", "engine"),
-    "faces": ("cli", "hook", "mcp", "report"),
+    "faces": ("cli", "hook", "mcp", "report", "workspace"),
 }
 LEVEL = {name: level for level, names in enumerate(FLOORS.values()) for name in names}
 

@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xesmith.assets import asset_folder
-from xesmith.device import device_names
+from xesmith.device import Device, device_names
 from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
 from xesmith.stage_contract import Stage
@@ -170,17 +170,41 @@ class Knowledge(BaseModel):
                 left_out.append(entry.id)
         return Chosen(tuple(chosen), tuple(sorted(left_out)))
 
-    def search(self, words: str) -> tuple[Entry, ...]:
+    def search(
+        self,
+        words: str = "",
+        *,
+        stage: Stage | None = None,
+        device: Device | None = None,
+        finding: str | None = None,
+    ) -> tuple[Entry, ...]:
         """Entries that hold a word that begins as one of `words`, the best first.
 
         Those that hold more of the words come first, then those that hold them in the id or the
         findings, then constraints. Without words: all entries.
+
+        Args:
+            stage: only what this stage is told.
+            device: only what holds on it, with some compiler.
+            finding: only what explains or mends this kind.
+
+        Raises:
+            UsageError: an unknown kind (the nearest is offered).
         """
+        if finding is not None and finding not in KINDS:
+            raise UsageError(f"unknown finding kind '{finding}'", remedy=nearest(finding, KINDS))
+        entries = [
+            entry
+            for entry in self.entries
+            if (stage is None or stage.wants_knowledge(entry.id))
+            and (device is None or entry.applies.on(device.name, device.kind))
+            and (finding is None or finding in entry.findings)
+        ]
         wanted = set(_words(words))
         if not wanted:
-            return tuple(sorted(self.entries, key=_rank))
+            return tuple(sorted(entries, key=_rank))
         found: list[tuple[int, int, Entry]] = []
-        for entry in self.entries:
+        for entry in entries:
             head = _words(f"{entry.id} {' '.join(entry.findings)}")
             everything = (*head, *_words(entry.text()))
             held = {w for w in wanted if any(word.startswith(w) for word in everything)}

@@ -31,7 +31,10 @@ from xesmith.cli.common import (
 from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
-COMMAND_MODULES = ("inspect", "optimize", "verify", "report", "mcp", "doctor", "toolchain")
+COMMAND_MODULES = (
+    *("inspect", "optimize", "verify", "report", "workspace", "mcp"),
+    *("kb", "doctor", "toolchain"),
+)
 
 _MACHINE_ERRNOS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOENT}
