@@ -15,7 +15,9 @@ from xesmith.contract_names import NAMES
 from xesmith.contracts import ProgramEvidence, check_all
 from xesmith.errors import UsageError
 from xesmith.findings.record import KINDS
+from xesmith.knowledge import load_knowledge
 from xesmith.stage_contract import Promises, Stage, legal_order, load_stages, read_stage
+from xesmith.stages.planner import plan
 
 AFTER = {
     "analysis": set(),
@@ -220,6 +222,37 @@ def test_a_name_that_is_taken_and_a_folder_without_stages_are_errors(tmp_path: P
     assert str(tmp_path / "fusion" / "STAGE.md") in (caught.value.where or "")
     with pytest.raises(UsageError, match="no stage found"):
         load_stages(extra=[tmp_path / "nothing"])
+
+
+def test_the_example_of_the_documentation_is_planned_and_told(
+    tmp_path: Path, repository: Path
+) -> None:
+    page = (repository / "docs" / "05-stages.md").read_text()
+    (example,) = re.findall(r"^```markdown\n(---\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    _write(tmp_path, example, "split_k")
+    stages = load_stages(extra=[tmp_path])
+    order = plan(stages, ["load-not-2d-block"]).order
+    assert order.index("block_pointers") < order.index("split_k")
+    told = load_knowledge().matching(stages["split_k"].knowledge)
+    assert {entry.id for entry in told} == {"discovery.split_k", "launch.needs_buffers"}
+    assert "# Split K" in stages["split_k"].as_agent_skill()
+    # what the page says of a plan
+    proposed = ["gpu_specific", "memory_access", "fusion", "block_pointers"]
+    made = plan(stages, KINDS, wanted=proposed, proposed=proposed)
+    assert f"    {', '.join(made.order)}\n" in page
+    assert [f"({first}, {second})" for first, second in made.moved] == [
+        " ".join(pair.split()) for pair in re.findall(r"`(\([a-z_]+,\s[a-z_]+\))`", page)
+    ]
+
+
+def test_the_documented_stages_are_the_stages(repository: Path) -> None:
+    page = (repository / "docs" / "05-stages.md").read_text()
+    rows = re.findall(r"^\| ([a-z_]+) \| [^|]+ \|([^|]*)\|([^|]*)\|$", page, re.MULTILINE)
+    told = {name: (after.strip(), re.findall(r"`([^`]+)`", by)) for name, after, by in rows[1:]}
+    assert told == {
+        name: (", ".join(stage.after), list(stage.triggers))
+        for name, stage in load_stages().items()
+    }
 
 
 def _outcomes(stage: str, before: object, after: object) -> list[str]:
