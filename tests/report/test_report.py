@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from xesmith.cli import app
 from xesmith.ledger import Ledger, StageOutcome, Trial
+from xesmith.lm.record import Message, Reply, Request, Usage
 from xesmith.report.model import build
 from xesmith.report.write import to_html, to_markdown
 
@@ -160,12 +162,54 @@ def test_values_that_were_not_read_are_called_that(run):
 def test_markdown_keeps_its_tables_whole_and_names_what_was_not_read(run):
     finish(run, accepted=True)
     text = to_markdown(build(run))
-    rows = [line for line in text.splitlines() if line.startswith("| 2 |")]
+    rows = [line for line in text.splitlines() if line.startswith("| · 2 |")]
     assert rows == [
-        "| 2 | 1 | block_pointers | rules | load of A \\| as a block | 1000.0 | yes |  |"
+        "| · 2 | 1 | block_pointers | rules | load of A \\| as a block | 1000.0 |  |  | yes |  |"
     ]
     assert "lowering not read: native of 'double': no ocloc |" in text
     assert "bench[0] N=64 (scaled): 4 runs, largest error 0.25 of what is allowed" in text
+
+
+REQUEST = Request("fusion-1-0", (Message("user", "request: fusion-1-0"),))
+
+
+def test_the_trial_tree_has_each_trial_under_the_one_that_it_set_out_from(run):
+    nodes = [(node.depth, node.trial.id, node.fate) for node in build(run).tree]
+    assert nodes == [
+        (0, 1, "accepted"),
+        (1, 2, "accepted"),
+        (2, 3, "lowering not read: native of 'double': no ocloc"),
+    ]
+
+
+def test_what_models_cost_is_told_per_stage_and_per_accepted_candidate(run):
+    first = run.add_exchange("fusion", REQUEST, Reply("", "m", "stop", Usage(100, 20), 1.5))
+    run.set_fault(REQUEST.digest, "the reply is empty")
+    usage = Usage(200, 40, estimated=True)
+    again = replace(REQUEST, label="fusion-2-0")
+    second = run.add_exchange("fusion", again, Reply("y", "m", "stop", usage, 2.0))
+    won = trial("fusion", "one launch", PASSED, parent=1, exchange=second.id)
+    run.add(won, source_text="x = 4")
+    (stage, whole) = build(run).spending
+    assert (stage.stage, whole.stage) == ("fusion", "all")
+    assert (stage.answers, stage.without_candidate, stage.accepted) == (2, 1, 1)
+    assert (stage.prompt_tokens, stage.completion_tokens) == (300, 60)
+    assert stage.estimated
+    assert stage.cost_usd is None  # the price of neither is known
+    assert stage.seconds == 3.5
+    assert stage.tokens_per_win == 360
+    (node,) = [node for node in build(run).tree if node.trial.exchange is not None]
+    assert (node.tokens, node.tokens_estimated, node.model_seconds) == (240, True, 2.0)
+    (fault,) = build(run).faults
+    assert (fault.request, fault.reason) == ("fusion-1-0", "the reply is empty")
+    assert first.id != second.id
+    for text in (to_markdown(build(run)), to_html(build(run))):
+        assert "no candidate in fusion-1-0: the reply is empty" in text
+
+
+def test_a_run_without_a_model_says_nothing_of_models(run):
+    assert build(run).spending == ()
+    assert "Models" not in to_markdown(build(run)) + to_html(build(run))
 
 
 def test_html_is_one_file_with_everything_escaped(run):

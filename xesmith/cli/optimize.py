@@ -172,13 +172,8 @@ def optimize(
         with RunFolder.open(folder, header, resume=resume) as run:
             shown.say(f"run folder {folder}")
             judge = Judge(session, problem, judged_by, shown.say)
-            optimizer = Optimizer(
-                judge,
-                setup.order(run.ledger, session.device, shown.say),
-                setup.make_proposers(judge, run.ledger, shown.say),
-                run.ledger,
-                shown.say,
-            )
+            order, make_proposers = setup.begin(judge, run.ledger, shown.say)
+            optimizer = Optimizer(judge, order, make_proposers, run.ledger, shown.say)
             try:
                 result = optimizer.run()
             except KeyboardInterrupt:

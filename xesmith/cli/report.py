@@ -44,5 +44,5 @@ def report(
     elif markdown:
         print(to_markdown(made), end="")
     elif html is None:
-        show(made)
+        show(made, with_tree=True)
     return EXIT_OK

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xesmith.engine.judge import Say
 from xesmith.engine.proposers import ProposerName
-from xesmith.ledger import Exchange
+from xesmith.ledger import Ledger
 from xesmith.lm.budget import Budget, Spent
 from xesmith.lm.folder import FolderChannel, Recorder
 from xesmith.lm.record import Channel
@@ -32,26 +33,42 @@ class ChannelOptions:
         return load_settings(self.settings)
 
 
-def open_channel(
-    name: ProposerName, options: ChannelOptions, held: Sequence[Exchange] = ()
-) -> Channel:
-    """The channel of a proposer.
+class Channels:
+    """The channels of a run, each opened once, since a budget counts all that goes through it.
 
     Args:
-        held: exchanges of the run's earlier processes: they count against its budget.
-
-    Raises:
-        UsageError: no model is given, or there is no such recording.
+        ledger: of the run; what its earlier processes asked counts against the budget.
+        say: told about retries.
     """
-    if name.folder is not None:
-        if name.kind == "replay":
-            return FolderChannel(name.folder, replay=True)
-        return FolderChannel(name.folder, wait_s=options.wait_s)
-    from xesmith.lm.endpoint import EndpointChannel
 
-    settings = options.load()
-    spent = Spent()
-    for exchange in held:
-        spent = spent.plus(exchange.reply.usage, exchange.reply.seconds)
-    channel: Channel = EndpointChannel(settings, Budget(settings.limits, spent))
-    return channel if options.record is None else Recorder(channel, options.record)
+    def __init__(self, options: ChannelOptions, ledger: Ledger, say: Say) -> None:
+        self._options = options
+        self._ledger = ledger
+        self._say = say
+        self._open: dict[ProposerName, Channel] = {}
+
+    def get(self, name: ProposerName) -> Channel:
+        """The channel of a proposer.
+
+        Raises:
+            UsageError: no model is given, or there is no such recording.
+        """
+        if name not in self._open:
+            self._open[name] = self._opened(name)
+        return self._open[name]
+
+    def _opened(self, name: ProposerName) -> Channel:
+        if name.folder is not None:
+            if name.kind == "replay":
+                return FolderChannel(name.folder, replay=True)
+            return FolderChannel(name.folder, wait_s=self._options.wait_s)
+        from xesmith.lm.endpoint import EndpointChannel
+
+        settings = self._options.load()
+        spent = Spent()
+        for exchange in self._ledger.exchanges():
+            spent = spent.plus(exchange.reply.usage, exchange.reply.seconds)
+        channel = EndpointChannel(settings, budget=Budget(settings.limits, spent), say=self._say)
+        if self._options.record is None:
+            return channel
+        return Recorder(channel, self._options.record, channel.redactor)

@@ -17,7 +17,7 @@ from xesmith.stages.proposers.judged import Judged
 from xesmith.stages.proposers.record import Proposal
 
 if TYPE_CHECKING:
-    from xesmith.stages.cover.module import Outcome, Try
+    from xesmith.stages.cover.module import Outcome
 
 #: stages in a row at which the model was away, after which the run goes on without it
 _GIVE_UP_AFTER = 2
@@ -138,21 +138,16 @@ class ModelAtWork:
                 names=shown_names(stage, device),
                 situation=situation,
                 judge=judge,
+                on_fault=self._ledger.set_fault,
             ).outcome
         except NoReplyYetError:
             if self.name != "replay" or self._was_asked(stage):
                 raise
             return Attempt(state, reasons=("the recording holds no reply for this stage",))
-        self._note_faults(outcome.tries)
         return self._attempt(outcome, state)
 
     def _was_asked(self, stage: Stage) -> bool:
         return any(exchange.stage == stage.name for exchange in self._ledger.exchanges())
-
-    def _note_faults(self, tries: Sequence[Try]) -> None:
-        for attempt in tries:
-            if attempt.fault is not None:
-                self._ledger.set_fault(attempt.request, attempt.fault)
 
     def _attempt(self, outcome: Outcome, state: State) -> Attempt:
         away = outcome.ending == "unavailable"

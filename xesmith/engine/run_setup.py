@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xesmith.device import Device
 from xesmith.engine.candidates import Candidates
-from xesmith.engine.channels import ChannelOptions, open_channel
+from xesmith.engine.channels import ChannelOptions, Channels
 from xesmith.engine.judge import Judge, Say
 from xesmith.engine.model_at_work import ModelAtWork, ModelOptions
 from xesmith.engine.optimize import MakeProposers, OrderStages
@@ -89,38 +88,37 @@ class RunSetup:
             "evidence_withheld": self.model.withheld,
         }
 
-    def order(self, ledger: Ledger, device: Device, say: Say) -> OrderStages:
-        """Gives the stages in their order once the baseline is known."""
+    def begin(self, judge: Judge, ledger: Ledger, say: Say) -> tuple[OrderStages, MakeProposers]:
+        """What orders the stages once the baseline is known, and what makes the proposers."""
+        channels = Channels(self.channels, ledger, say)
+        device = judge.session.device
 
         def order(state: State) -> Sequence[Stage]:
             if self.planner == "contracts" or (name := self._asked) is None:
                 return ordered(self.stages, self.wanted)
-            channel = open_channel(name, self.channels, ledger.exchanges())
-            return ordered_by_model(self.stages, self.wanted, state, device, channel, ledger, say)
-
-        return order
-
-    def make_proposers(self, judge: Judge, ledger: Ledger, say: Say) -> MakeProposers:
-        """Makes the proposers in the order in which each stage asks them."""
+            asked = channels.get(name)
+            return ordered_by_model(self.stages, self.wanted, state, device, asked, ledger, say)
 
         def make(candidates: Candidates) -> list[ProposerAtWork]:
-            made: list[ProposerAtWork] = []
-            for name in self.proposers:
-                if name.kind == "rules":
-                    rules = RulesProposer(Probes(judge.session, judge.problem).launches)
-                    made.append(RulesAtWork(rules, candidates, judge.session.device))
-                    continue
-                made.append(
-                    ModelAtWork(
-                        open_channel(name, self.channels, ledger.exchanges()),
-                        judge,
-                        candidates,
-                        ledger,
-                        load_knowledge(),
-                        self.model,
-                        say,
-                    )
-                )
-            return made
+            return [
+                self._at_work(name, judge, candidates, ledger, channels, say)
+                for name in self.proposers
+            ]
 
-        return make
+        return order, make
+
+    def _at_work(
+        self,
+        name: ProposerName,
+        judge: Judge,
+        candidates: Candidates,
+        ledger: Ledger,
+        channels: Channels,
+        say: Say,
+    ) -> ProposerAtWork:
+        if name.kind == "rules":
+            probes = Probes(judge.session, judge.problem)
+            rules = RulesProposer(probes.launches)
+            return RulesAtWork(rules, candidates, judge.session.device)
+        channel, knowledge = channels.get(name), load_knowledge()
+        return ModelAtWork(channel, judge, candidates, ledger, knowledge, self.model, say)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from xesmith.ledger import Ledger, StageOutcome, Trial
+from xesmith.report.spending import Spending, spending
+from xesmith.report.tree import Node, tree
 
 BASELINE, FINAL = "baseline", "final"
 
@@ -88,12 +90,23 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A model's answer that held no candidate, and why."""
+
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Report:
     header: dict[str, Any]
     finished: bool
     rows: tuple[Row, ...]
     stages: tuple[StageOutcome, ...]
     trials: tuple[Trial, ...]
+    tree: tuple[Node, ...]
+    spending: tuple[Spending, ...]
+    faults: tuple[Fault, ...]
     findings_before: tuple[dict[str, Any], ...]
     findings_after: tuple[dict[str, Any], ...]
     correctness: dict[str, Any] | None  # the final check's level, else the baseline's
@@ -107,7 +120,7 @@ class Report:
 
 def build(ledger: Ledger) -> Report:
     """The report of a run, also of one that has not ended."""
-    trials = ledger.trials()
+    trials, exchanges = ledger.trials(), ledger.exchanges()
     by_id = {trial.id: trial for trial in trials}
     baseline = next((t for t in trials if t.stage == BASELINE), None)
     final = next((t for t in reversed(trials) if t.stage == FINAL), None)
@@ -123,6 +136,9 @@ def build(ledger: Ledger) -> Report:
         rows=tuple(row for trial in shown for row in _rows(trial)),
         stages=tuple(ledger.stages()),
         trials=tuple(trials),
+        tree=tree(trials, exchanges),
+        spending=spending(exchanges, trials),
+        faults=tuple(Fault(e.request.label, e.fault) for e in exchanges if e.fault is not None),
         findings_before=_findings(ledger, baseline),
         findings_after=_findings(ledger, last),
         correctness=_correctness(final or baseline),

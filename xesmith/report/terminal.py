@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from xesmith.cli.common import table
 from xesmith.report.model import COLUMNS, Report
+from xesmith.report.spending import Spending
+from xesmith.report.tree import Node
 
 
-def show(report: Report) -> None:
+def show(report: Report, *, with_tree: bool = False) -> None:
+    """Prints the report; the trial tree only where it is asked for: a search has many trials."""
     session = report.header["session"]
     print()
     table(
@@ -16,6 +19,15 @@ def show(report: Report) -> None:
     )
     for stage in report.stages:
         print(f"{stage.name}: {stage.status}: {stage.reason}")
+    if with_tree:
+        print()
+        columns = ["trial", "stage", "proposer", "predicted us", "tokens", "seconds", "evidence"]
+        table([*columns, "fate"], [_trial(node) for node in report.tree], title="trials")
+    if report.spending:
+        print()
+        table(list(_SPENDING), [_spent(row) for row in report.spending], title="models")
+        for fault in report.faults:
+            print(f"no candidate in {fault.request}: {fault.reason}")
     print()
     if report.correctness is not None:
         facts = report.correctness["facts"]
@@ -25,3 +37,45 @@ def show(report: Report) -> None:
             f"{count} shape{'s' if count != 1 else ''}, seeds {facts['seeds']}"
         )
     print(report.verdict)
+
+
+_SPENDING = (
+    *("stage", "answers", "without candidate", "tokens in", "tokens out", "US dollars", "seconds"),
+    *("accepted", "tokens per accepted"),
+)
+
+
+def _spent(row: Spending) -> list[str]:
+    about = "about " if row.estimated else ""
+    per_win = row.tokens_per_win
+    return [
+        row.stage,
+        str(row.answers),
+        str(row.without_candidate),
+        f"{about}{row.prompt_tokens}",
+        f"{about}{row.completion_tokens}",
+        "not known" if row.cost_usd is None else f"{row.cost_usd:.4f}",
+        f"{row.seconds:.1f}",
+        str(row.accepted),
+        "-" if per_win is None else f"{per_win:.0f}",
+    ]
+
+
+def _trial(node: Node) -> list[str]:
+    trial = node.trial
+    predicted, about = trial.predicted_seconds, "about " if node.tokens_estimated else ""
+    seconds = trial.wall_seconds + (node.model_seconds or 0.0)
+    return [
+        f"{'  ' * node.depth}{trial.id} {_short(trial.note)}",
+        trial.stage,
+        trial.proposer,
+        "not predicted" if predicted is None else f"{predicted * 1e6:.1f}",
+        "-" if node.tokens is None else f"{about}{node.tokens}",
+        f"{seconds:.1f}",
+        node.evidence or "-",
+        _short(node.fate),
+    ]
+
+
+def _short(text: str, characters: int = 72) -> str:
+    return text if len(text) <= characters else f"{text[: characters - 3]}..."

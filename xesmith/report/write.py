@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import jinja2
 from markupsafe import Markup, escape
 
 from xesmith.report.model import COLUMNS, Report
+from xesmith.report.tree import objection
 
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("xesmith.report", "templates"),
@@ -32,22 +30,10 @@ def _render(template: str, report: Report) -> str:
     return _ENVIRONMENT.get_template(template).render(
         report=report,
         columns=[column.title for column in COLUMNS],
-        objection=_objection,
+        objection=objection,
         cell=_cell,
         coded=_coded,
     )
-
-
-def _objection(verdict: Mapping[str, Any]) -> str:
-    """The level that refused, else one that was not read or not run, and what it said; else empty.
-
-    The baseline and the final file are no candidates: levels that they lack say nothing.
-    """
-    for status, words in (("refused", ""), ("not_read", " not read"), ("not_run", " not run")):
-        for level in verdict["levels"]:
-            if level["status"] == status and (status != "not_run" or level["messages"]):
-                return f"{level['level']}{words}: {'; '.join(level['messages'])}"
-    return ""
 
 
 def _coded(text: object) -> Markup:

@@ -7,7 +7,7 @@ optimisers can work on the signatures, and nothing but `reply.KernelReply` comes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
@@ -223,6 +223,7 @@ class Cover(Module):
         names: Sequence[str],
         situation: Situation,
         judge: Judging,
+        on_fault: Callable[[str, str], None],
     ) -> Any:
         """One stage's conversation.
 
@@ -230,6 +231,7 @@ class Cover(Module):
             stage: its name, for the labels of requests.
             names: contract names whose values are shown after each try.
             judge: puts the answers of one try through the cascade.
+            on_fault: told the digest of a request whose answer holds no candidate, and why.
 
         Returns:
             A Prediction whose `outcome` is an Outcome.
