@@ -23,6 +23,7 @@ TILES = {
     "gemm_bias_gelu": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
     "gemm_bt": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
     "layer_norm": {"ROWS": 16},
+    "linear_sum": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
     "softmax": {"ROWS": 16},
 }
 
