@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from xesmith.ledger import Ledger
+from xesmith.report.model import build
+
 pytestmark = [pytest.mark.intel, pytest.mark.mlir]
 
 SOFTMAX = "bench/problems/softmax/kernel.py"
@@ -191,6 +194,13 @@ def test_a_softmax_is_optimised_through_tools_only(
     text = result.read_text()
     assert text.startswith(given.decode().rstrip("\n"))
     assert "def softmax_even(" in text
+    with Ledger.open(run / "ledger.sqlite") as ledger:
+        report = build(ledger)
+    assert report.verdict.startswith("improved: predicted time 222.5 us before, 221.1 us after")
+    assert [(row.stage, row.note) for row in report.rows] == [
+        ("baseline", "as given"),
+        ("memory_access", "no masks where a row fills its block"),
+    ]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
 

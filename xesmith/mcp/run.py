@@ -20,7 +20,7 @@ from xesmith.engine.problem import Problem
 from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
 from xesmith.engine.session import Session
 from xesmith.errors import UsageError
-from xesmith.ledger import Ledger, Trial, text_digest
+from xesmith.ledger import Ledger, StageOutcome, Trial, text_digest
 from xesmith.report.model import BASELINE, FINAL
 
 PROPOSER = "mcp"
@@ -49,7 +49,7 @@ class Run:
             "reference": str(reference),
             "reference_source": reference.program.source,
             "stages": [],
-            "proposer": PROPOSER,
+            "proposers": [PROPOSER],
             "session": session.description,
         }
         return cls(RunFolder.open(folder, header, resume=Ledger.is_begun(folder / LEDGER_FILE)))
@@ -118,7 +118,30 @@ class Run:
             parent=parent.id,
             wall_seconds=wall_seconds,
         )
-        return self._kept(trial, text, examinations)
+        kept = self._kept(trial, text, examinations)
+        self._tell_stages()
+        return kept
+
+    def _tell_stages(self) -> None:
+        """Says of each stage what became of it, for reports: the best trial's way is the result.
+
+        Every verdict may be a client's last, so the run counts as finished after each.
+        """
+        trials = [trial for trial in self._ledger.trials() if trial.stage != BASELINE]
+        by_id = {trial.id: trial for trial in trials}
+        way: list[Trial] = []
+        step = best_trial(self._ledger)
+        while step is not None:
+            way.insert(0, step)
+            step = by_id.get(step.parent)
+        improved = {trial.stage: (place, trial) for place, trial in enumerate(way)}
+        others = sorted({trial.stage for trial in trials} - improved.keys())
+        for name, (place, trial) in improved.items():
+            self._ledger.set_stage(StageOutcome(name, place, "improved", trial.note, trial.id))
+        for place, name in enumerate(others, len(way)):
+            reason = "no candidate of it is on the way to the best"
+            self._ledger.set_stage(StageOutcome(name, place, "refused", reason))
+        self._ledger.finish()
 
     def _kept(self, trial: Trial, text: str, examinations: Mapping[str, Examination]) -> Trial:
         if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xesmith.cascade.correctness import Reference
+from xesmith.device import load_device
 from xesmith.engine.judge import Baseline, Judge
 from xesmith.engine.problem import Problem
 from xesmith.engine.session import Session
@@ -24,7 +25,6 @@ class Workbench:
     def __init__(self, toolchain: str | None, timeout_s: float) -> None:
         self._toolchain = toolchain
         self._timeout_s = timeout_s
-        self._target: str | None = None
         self._session: Session | None = None
         self._baselines: list[tuple[Problem, Reference, Baseline]] = []
 
@@ -33,10 +33,10 @@ class Workbench:
 
         Raises what Session does.
         """
-        if self._session is None or self._target != target:
+        name = load_device(target).name
+        if self._session is None or self._session.device.name != name:
             self.close()
-            self._session = Session(target, toolchain=self._toolchain, timeout_s=self._timeout_s)
-            self._target = target
+            self._session = Session(name, toolchain=self._toolchain, timeout_s=self._timeout_s)
         return self._session
 
     def judged(
