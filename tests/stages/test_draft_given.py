@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -187,6 +188,157 @@ def test_of_two_forms_the_one_that_stayed_old_is_left_out(draft: Draft) -> None:
     assert "scale_xs_descriptor" not in alone.text
     # Below 3.8 alone: from there on no Triton has block pointers.
     assert "_xs_VERSION < (3, 8)" in alone.text
+
+
+# -- rules on top --------------------------------------------------------------------------------
+
+UNMASKED = FUSED.replace(", mask=offs < N", "")
+
+
+def alternatives(draft: Draft) -> list[Any]:
+    (rebinding,) = read(draft.text, "two.py").plan.rebindings
+    return rebinding.alternatives
+
+
+def test_a_variant_of_an_added_kernel_is_launched_before_it(fused: Draft) -> None:
+    rewrite = Rewrite(UNMASKED, guard=("N % BLOCK == 0 and aligned(y, 64)", "x.stride[0] == 1"))
+    made = with_variant(fused, "scale_shift", rewrite)
+    first, second = alternatives(made)
+    assert second == fused.plan.rebindings[0].alternatives[0]
+    assert first.guard == (
+        "(x.ndim == 1) and (x.is_contiguous) and (x.numel % 128 == 0) and (x.stride[0] == 1)"
+    )
+    assert (first.buffers, first.returns, first.backend) == (second.buffers, ["out"], "xpu")
+    (launch,) = first.launches
+    assert launch.model_dump() == {**second.launches[0].model_dump(), "kernel": "scale_shift_xs"}
+    assert [*made.kernels()][3:] == ["STEP", "scale_shift", "moved", "scale_shift_xs"]
+    assert made.kernel_of("scale_shift_xs") == "scale_shift"
+    assert made.launched_name("scale_shift") == "scale_shift_xs"
+    assert made.source_of("scale_shift") == UNMASKED
+    assert made.given_text == fused.text
+
+
+def test_a_rewrite_without_a_guard_replaces_an_added_kernel(fused: Draft) -> None:
+    source = FUSED.replace("FACTOR *", "2.0000 *")
+    made = fused.with_rewrite("scale_shift", Rewrite(source), None)
+    assert made is not None
+    assert made.text == fused.text.replace(FUSED, source)
+    assert made.source_of("scale_shift") == source
+    # Bounds of tiles are still read from the kernel as it was given.
+    assert made.jit("scale_shift").source == FUSED
+    again = made.with_kernels({"FACTOR": "FACTOR = 4.0"}, None)
+    assert again.source_of("scale_shift") == source
+    other = made.with_kernels({"scale_shift": FUSED.replace("FACTOR", "3.0")}, None)
+    assert other.source_of("scale_shift") == FUSED.replace("FACTOR", "3.0")
+
+
+def test_other_tiles_without_a_guard_leave_nothing_of_the_old_launch(fused: Draft) -> None:
+    base = fused.plain_variant("scale_shift", ("cdiv(N, BLOCK)",))
+    made = fused.with_variant(replace(base, metas={"BLOCK": 256}, options={"num_warps": 8}))
+    (only,) = alternatives(made)
+    (launch,) = only.launches
+    assert (launch.metas, launch.options.num_warps) == ({"BLOCK": 256}, 8)
+    assert launch.grid == ["cdiv(x.numel, BLOCK)"]
+    assert [*made.kernels()][3:] == ["STEP", "moved", "scale_shift_xs"]
+
+
+def test_without_a_grid_of_its_own_a_variant_has_the_plans(fused: Draft) -> None:
+    base = fused.plain_variant("scale_shift", None)
+    (only,) = alternatives(fused.with_variant(replace(base, metas={"BLOCK": 256})))
+    assert only.launches[0].grid == ["cdiv(x.numel, BLOCK)"]
+
+
+def test_what_the_caller_passed_for_replaced_values_is_dropped(draft: Draft) -> None:
+    launch = {
+        "kernel": "scale_shift",
+        "grid": ["cdiv(N, BLOCK)"],
+        "metas": {"BLOCK": "min(BLOCK, 32)"},
+    }
+    rebinding = {"name": "scale", "alternatives": [{"launches": [launch]}]}
+    plan = LaunchPlan.from_data({"rebindings": [rebinding]})
+    made = draft.with_kernels(ANSWER, plan)
+    base = made.plain_variant("scale_shift", ("cdiv(N, BLOCK)",))
+    (only,) = alternatives(made.with_variant(replace(base, metas={"BLOCK": 64})))
+    assert only.dropped == ["BLOCK"]
+
+
+def test_several_variants_of_one_alternative_are_launched_together(draft: Draft) -> None:
+    """Both kernels of the file, launched by the plan: wrappers would not reach the variants."""
+    launches = [
+        {"kernel": "scale", "grid": ["cdiv(x.numel, 64)"], "args": {"y": "mid", "N": "x.numel"},
+         "metas": {"BLOCK": 64}},
+        {"kernel": "shift", "grid": ["cdiv(x.numel, 32)"],
+         "args": {"x": "mid", "y": "out", "N": "x.numel"}, "metas": {"BLOCK": 32}},
+    ]  # fmt: skip
+    buffers = [{"name": n, "shape": ["x.numel"], "dtype": "x.dtype"} for n in ("mid", "out")]
+    alternative = {"launches": launches, "buffers": buffers, "returns": ["out"]}
+    rebinding = {"kind": "function", "name": "run", "alternatives": [alternative]}
+    planned = draft.with_kernels({}, LaunchPlan.from_data({"rebindings": [rebinding]}))
+    assert planned.is_planned("scale")
+    for kernel in ("scale", "shift"):
+        source = planned.source_of(kernel).replace(", mask=offs < N", "")
+        rewrite = Rewrite(source, guard=("N % BLOCK == 0", "aligned(x, 64)"))
+        planned = with_variant(planned, kernel, rewrite)
+    first, second = alternatives(planned)
+    assert [launch.kernel for launch in first.launches] == ["scale_xs", "shift_xs"]
+    assert [launch.kernel for launch in second.launches] == ["scale", "shift"]
+    # Of the buffer between them the alignment is known.
+    assert first.guard == "(x.numel % 64 == 0) and (aligned(x, 64)) and (x.numel % 32 == 0)"
+
+
+def test_alternatives_for_another_backend_stay_as_they_are(draft: Draft) -> None:
+    given = draft.with_kernels(ANSWER, plan_of(backend="cuda"))
+    made = with_variant(given, "scale_shift", Rewrite(UNMASKED, guard=("N % BLOCK == 0",)))
+    assert made.text == given.text
+
+
+def test_a_guard_that_cannot_be_said_there_is_an_error(fused: Draft) -> None:
+    made = with_variant(fused, "scale_shift", Rewrite(UNMASKED, guard=("aligned(y, 4096)",)))
+    with pytest.raises(PlanError, match="asks of the buffer 'out'"):
+        _ = made.text
+
+
+def test_a_variant_of_a_tuned_added_kernel_has_one_configuration(draft: Draft) -> None:
+    tuning = '@triton.autotune([triton.Config({"BLOCK": 64}, num_warps=2)], key=["N"])\n'
+    answer = {**ANSWER, "scale_shift": tuning + FUSED}
+    given = draft.with_kernels(answer, plan_of(launch={"metas": {}}))
+    configuration = {"BLOCK": 64, "num_warps": 2, "num_ctas": 1, "num_stages": 3}
+    base = given.plain_variant("scale_shift", ("cdiv(N, BLOCK)",), configuration)
+    rewrite = Rewrite(base.source.replace(", mask=offs < N", ""), guard=("N % BLOCK == 0",))
+    made = given.with_rewrite("scale_shift", rewrite, base)
+    assert made is not None
+    first, second = alternatives(made)
+    assert "autotune" not in made.kernels()["scale_shift_xs"]
+    assert (first.launches[0].metas, first.launches[0].options.num_stages) == ({"BLOCK": 64}, 3)
+    assert "(x.numel % 64 == 0)" in first.guard
+    assert second == given.plan.rebindings[0].alternatives[0]
+
+
+def test_both_forms_of_an_added_kernel_go_into_its_variant(draft: Draft) -> None:
+    """As of a draft of the rules that a model has changed."""
+    source = draft.source_of("scale")
+    rewrite = Rewrite(source, guard=("N > 1",), descriptor_source=source.replace("offs", "at"))
+    made = with_variant(draft, "scale", rewrite)
+    changed = {
+        name: made.kernels()[name].replace("FACTOR", "3.0")
+        for name in ("scale_xs", "scale_xs_descriptor")
+    }
+    given = made.with_kernels(changed, None)
+    assert given.kernel_of("scale_xs_descriptor") == "scale_xs"
+    assert given.launched_forms("scale_xs") == ["scale_xs", "scale_xs_descriptor"]
+    base = given.plain_variant("scale_xs", ("cdiv(N, BLOCK)",))
+    again = given.with_variant(replace(base, guard=("N > 2",)))
+    first, second = alternatives(again)
+    assert (second.guard, first.guard) == ("(N > 1)", "(N > 1) and (N > 2)")
+    assert first.launches[0].kernel.model_dump() == {
+        "block_pointer": "scale_xs2",
+        "descriptor": "scale_xs2_descriptor",
+    }
+    assert again.kernels()["scale_xs2_descriptor"] == changed["scale_xs_descriptor"].replace(
+        "scale_xs_descriptor", "scale_xs2_descriptor"
+    )
+    # The wrapper's grid is compared as before.
+    assert again.plan.rebindings[0].original_grid == ["cdiv(N, BLOCK)"]
 
 
 # -- what cannot be used --------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class Draft:
     """A candidate in the making. `text` is the file that is judged.
 
     `backend` is that of the device it is made for: elsewhere its variants are not launched.
+    edits: new sources, in the place where they stand, by name: of the file's regions and of what
+        is given.
     given, given_plan: jit functions and constants that a model has added, by name, and its plan.
     variants: by the kernel that they stand in for, of the file or given.
     """
@@ -105,14 +107,15 @@ class Draft:
         """Source of all that may change, as it stands in the file: the file's own jit functions
         and mutable constants, then what was added, by the names there."""
         regions = {name: self._original(name) for name in self.kernel_file.regions}
-        return {**regions, **self.edits, **self.added}
+        return {**regions, **self._file_edits, **self.added}
 
     @cached_property
     def added(self) -> dict[str, str]:
         """What the block defines: of the given, what is launched or called, then the variants."""
-        sources = {**self.given, **self._variant_sources}
+        given = {name: self.edits.get(name, source) for name, source in self.given.items()}
+        sources = {**given, **self._variant_sources}
         roots = {name for launch in _launches(self.plan) for name in _forms(launch.kernel)}
-        roots |= {name for source in self.edits.values() for name in _names_read(source)}
+        roots |= {name for source in self._file_edits.values() for name in _names_read(source)}
         reached: set[str] = set()
         while roots:
             name = roots.pop()
@@ -136,8 +139,6 @@ class Draft:
         """The jit function that runs on the fast path."""
         if kernel in self.variants:
             return self.variants[kernel].source
-        if kernel in self.given:
-            return self.given[kernel]
         return self.edits.get(kernel) or self.jit(kernel).source
 
     def launched_name(self, kernel: str) -> str:
@@ -179,8 +180,6 @@ class Draft:
 
     def with_edit(self, kernel: str, source: str) -> Draft:
         """With another source for a kernel in the place where it stands."""
-        if kernel in self.given:
-            return replace(self, given={**self.given, kernel: source})
         return replace(self, edits={**self.edits, kernel: source})
 
     def with_variant(self, variant: Variant) -> Draft:
@@ -236,7 +235,7 @@ class Draft:
             PlanError: a source or the plan cannot be used, or nothing launches or calls a kernel
                 that was added; it says where and why.
         """
-        edits, changed = dict(self.edits), dict[str, str]()
+        edits, changed = self._file_edits, dict[str, str]()
         for name, source in sources.items():
             text = tidy(source)
             _check_defines(name, text)
@@ -249,7 +248,9 @@ class Draft:
             else:
                 edits[name] = text
         if plan is None and not changed.keys() & self._variant_sources.keys():
-            made = replace(self, edits=edits, given=_constants_first({**self.given, **changed}))
+            kept = {k: v for k, v in self.edits.items() if k in self.given and k not in changed}
+            given = _constants_first({**self.given, **changed})
+            made = replace(self, edits={**edits, **kept}, given=given)
         else:
             plan = self.plan if plan is None else self._with_backend(plan)
             plan = _without_old_forms(plan, changed, self.added)
@@ -287,12 +288,17 @@ class Draft:
     @cached_property
     def text(self) -> str:
         """The whole file. Raises PlanError where the plan does not fit the file."""
-        return render(self.kernel_file, self.edits, [*self.added.values()], self.plan)
+        return render(self.kernel_file, self._file_edits, [*self.added.values()], self.plan)
 
-    @property
+    @cached_property
     def given_text(self) -> str:
         """The file without variants: what a given plan launches by itself."""
         return replace(self, variants={}).text
+
+    @property
+    def _file_edits(self) -> dict[str, str]:
+        regions = self.kernel_file.regions
+        return {name: source for name, source in self.edits.items() if name in regions}
 
     def _original(self, name: str) -> str:
         span, file = self.kernel_file.regions[name], self.kernel_file
@@ -357,8 +363,8 @@ class Draft:
         """The other form of a kernel that the given plan launches in two, under its name."""
         for _, launch in self.planned(kernel):
             forms = _forms(launch.kernel)
-            if len(forms) == 2 and forms[1] in self.given:
-                return renamed(self.given[forms[1]], forms[1], kernel)
+            if len(forms) == 2:
+                return renamed(self.source_of(forms[1]), forms[1], kernel)
         return None
 
     def _choice(self, variant: Variant) -> str | PointerChoice:
@@ -444,7 +450,7 @@ class Draft:
         used: set[str] = set()
         for launch in launches:
             stated = {**launch.args, **launch.metas}
-            used |= names_in([*stated.values(), *launch.grid])
+            used |= names_in(stated.values()) | (names_in(launch.grid) - launch.metas.keys())
             kernel = self.kernel_of(_forms(launch.kernel)[0])
             used |= set(self.jit(kernel).parameter_names) - stated.keys()
         return used & set(caller)

@@ -22,6 +22,8 @@ from xesmith.stages.rewrites.result import constant_value
 
 #: every allocator of torch keeps to it, that of the CPU too
 ALLOCATION_ALIGNMENT_BYTES = 64
+#: numbers up to this are ranks, strides and counts more often than sizes
+_SMALL = 8
 
 
 def substituted(expression: str, values: Mapping[str, Value]) -> str:
@@ -44,6 +46,16 @@ def parts_of(guard: str) -> list[str]:
 def guard_of(parts: Iterable[str]) -> str:
     """One guard from its parts."""
     return " and ".join(f"({part})" for part in dict.fromkeys(parts)) or "True"
+
+
+def is_over_tiles(guard: str) -> bool:
+    """Whether a guard may speak of whole tiles: of divisors, or of a size that is a number."""
+    return any(
+        isinstance(node, ast.Mod | ast.FloorDiv)
+        or (isinstance(node, ast.Name) and node.id == "cdiv")
+        or (isinstance(node, ast.Constant) and type(node.value) is int and node.value > _SMALL)
+        for node in ast.walk(_tree(guard))
+    )
 
 
 def names_in(values: Iterable[Value]) -> set[str]:
@@ -84,7 +96,7 @@ class Translation:
             name = parameter.name
             if name in stated:
                 values[name] = _tree(stated[name])
-            elif name in function.tuned or (parameter.is_constexpr and function.is_tuned):
+            elif name in function.tuned or (parameter.is_constexpr and not function.tuned_is_exact):
                 values[name] = None
             elif name in by_name:
                 values[name] = ast.Name(name)
@@ -139,7 +151,7 @@ class Translation:
         Raises:
             PlanError: the two are not equal as texts, and cannot be compared by values.
         """
-        metas = frozenset(metas)
+        metas = {*metas, *(name for name, tree in self.values.items() if tree is None)}
         found: list[str] = []
         for axis in range(3):
             ours, theirs = (g[axis] if axis < len(g) else 1 for g in (own, understood))

@@ -7,7 +7,6 @@ one by one.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from xesmith.stages.rewrites.gpu_specific import (
 from xesmith.stages.rewrites.memory_access import memory_access
 from xesmith.stages.rewrites.result import KernelFacts, Refusal, Rewrite
 from xesmith.stages.rewrites.roles import infer_grid
-from xesmith.stages.translation import names_in
+from xesmith.stages.translation import is_over_tiles, names_in
 
 Answer = Proposal | NoProposal
 Round = Callable[[Situation], Iterator[Answer]]
@@ -152,7 +151,8 @@ class RulesProposer:
         variant = self._variant(kernel, situation)
         if isinstance(variant, Refusal) and situation.draft.is_planned(kernel):
             # No guard can be set; but the plan's own grid may follow what the search changes.
-            variant = self._plain(kernel, None, situation)
+            known = situation.draft.variants.get(kernel)
+            variant = known or self._plain(kernel, None, situation)
         if isinstance(variant, Refusal):
             yield NoProposal(f"{kernel}: {variant.reason}")
             return
@@ -192,9 +192,6 @@ class RulesProposer:
         variant = self._variant(kernel, situation)
         if isinstance(variant, Refusal):
             yield NoProposal(f"{kernel}: {variant.reason}")
-            return
-        if variant.grid is None:
-            yield NoProposal(f"{kernel}: {_NO_PLANNED_GRID}")
             return
         facts = self._facts(kernel, situation, at_best=True)
         made = insert_group(variant.source, facts)
@@ -282,7 +279,8 @@ class RulesProposer:
         """The kernel's variant, else one that changes nothing; refused without a known grid."""
         draft = situation.draft
         if kernel in draft.variants:
-            return draft.variants[kernel]
+            variant = draft.variants[kernel]
+            return Refusal(_NO_PLANNED_GRID) if variant.original_grid is None else variant
         if draft.given_plan.rebinding(kernel) is not None and not draft.is_planned(kernel):
             return Refusal(_REBOUND)
         grid = self._grid(kernel, situation)
@@ -330,15 +328,11 @@ def _guard_of_tiles(
 ) -> tuple[str, ...] | Refusal:
     """What must hold besides for other tiles of a kernel that the given plan launches.
 
-    The plan's guard speaks of the tiles that the plan was written for: where it asks for sizes
-    that these divide, others need to divide them too.
+    The plan's guard speaks of the tiles that the plan was written for: where it may ask for
+    sizes that these divide, others need to divide them too.
     """
     planned = draft.planned(variant.kernel)
-    divides = any(
-        isinstance(node, ast.Mod)
-        for alternative, _ in planned
-        for node in ast.walk(ast.parse(alternative.guard, mode="eval"))
-    )
+    over_tiles = any(is_over_tiles(alternative.guard) for alternative, _ in planned)
     guard: list[str] = []
     for name, length in configuration.metas.items():
         tile = space.roles.tiles.get(name)
@@ -348,10 +342,10 @@ def _guard_of_tiles(
         follows = all(name in names_in(launch.grid) for _, launch in planned)
         if variant.grid is None and tile.placed_by == "grid" and not follows:
             return Refusal(f"{_NO_PLANNED_GRID}, and does not name {name}")
-        if not divides or all(isinstance(size, int) and size % length == 0 for size in old):
+        if not over_tiles or all(isinstance(size, int) and size % length == 0 for size in old):
             continue
         if tile.bound is None:
-            return Refusal(f"the plan's guard is over divisors, and what {name} divides is unknown")
+            return Refusal(f"the plan's guard may be over {name}, and what it divides is unknown")
         guard.append(f"({tile.bound}) % {name} == 0")
     return tuple(guard)
 
