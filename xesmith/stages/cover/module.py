@@ -242,15 +242,22 @@ class Cover(Module):
         talk = _Conversation(brief, situation, names)
         outcome = None
         for number in range(1, iterations + 1):
+            answers: list[tuple[Try, Proposal | None]] = []
+            ending: tuple[Ending, str] | None = None
             try:
-                answers = [self._ask(talk, stage, number, sample) for sample in range(self.samples)]
+                for sample in range(self.samples):
+                    answer = self._ask(talk, stage, number, sample)
+                    answers.append(answer)
+                    if (fault := answer[0].fault) is not None:
+                        on_fault(answer[0].request, fault)
             except BudgetSpentError as error:
-                outcome = Outcome("out of budget", error.what, tuple(talk.tries))
-                break
+                ending = "out of budget", error.what
             except ModelUnavailableError as error:
-                outcome = Outcome("unavailable", error.what, tuple(talk.tries))
-                break
-            outcome = self._judged(talk, answers, judge)
+                ending = "unavailable", error.what
+            # What came before the end counts all the same.
+            outcome = self._judged(talk, answers, judge) if answers else None
+            if outcome is None and ending is not None:
+                outcome = Outcome(*ending, tuple(talk.tries))
             if outcome is not None:
                 break
         if outcome is None:
