@@ -168,6 +168,16 @@ def test_the_same_code_again_is_told_and_then_ends_it(situation):
     )
 
 
+def test_a_model_that_sees_nothing_to_improve_is_not_asked_again(situation):
+    judge = Judge()
+    declined = "The loop is bound by dpas.\nNOTHING: every load is a 2D block already"
+    outcome, channel = talk([declined, answer()], situation, judge)
+    assert outcome.ending == "declined"
+    assert outcome.reason == "every load is a 2D block already"
+    assert len(channel.requests) == 1
+    assert judge.faults == ["every load is a 2D block already"]
+
+
 def test_the_same_answer_again_ends_it_too(situation):
     outcome, channel = talk(["prose"] * 9, situation, Judge())
     assert outcome.ending == "no progress"

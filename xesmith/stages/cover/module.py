@@ -35,14 +35,16 @@ from xesmith.stages.cover.dspy_facade import (
     lm15,
     output_field,
 )
-from xesmith.stages.cover.reply import KernelReply, ReplyFault, parse_reply
+from xesmith.stages.cover.reply import Declined, KernelReply, ReplyFault, parse_reply
 from xesmith.stages.proposers.judged import Judged, Judging
 from xesmith.stages.proposers.record import Proposal, Situation
 
 #: tries in a row that bring nothing new, after which asking again is a waste
 _STALE_TRIES = 2
 
-Ending = Literal["accepted", "no progress", "out of tries", "out of budget", "unavailable"]
+Ending = Literal[
+    "accepted", "declined", "no progress", "out of tries", "out of budget", "unavailable"
+]
 
 
 @cache
@@ -156,6 +158,7 @@ class Try:
     note: str
     fault: str | None = None
     judged: Judged | None = None
+    declined: bool = False
 
     @property
     def told(self) -> str:
@@ -279,11 +282,12 @@ class Cover(Module):
         inputs = {"request": engine.label, "hint": self._hint(sample), **_inputs(talk)}
         model = dspy.LM("xesmith/channel", engine=engine, cache=False, num_retries=0)
         fault: str
+        declined = False
         try:
             with dspy.context(lm=model, adapter=adapter, disable_history=True):
                 answer = asked(**inputs)
         except ReplyFault as error:
-            fault = str(error)
+            fault, declined = str(error), isinstance(error, Declined)
         except Exception as error:  # DSPy wraps what its engine raises
             if isinstance(error.__cause__, Exception) and engine.last is None:
                 raise error.__cause__ from None
@@ -300,7 +304,8 @@ class Cover(Module):
             proposal = Proposal(draft, given.note, request=engine.digest)
             return Try(number, engine.digest, given.text, given.note), proposal
         came = engine.last.text if engine.last else ""
-        return Try(number, engine.digest, _excerpt(came), "no candidate", fault), None
+        note = "nothing to improve" if declined else "no candidate"
+        return Try(number, engine.digest, _excerpt(came), note, fault, declined=declined), None
 
     def _hint(self, sample: int) -> str:
         if self.samples == 1:
@@ -338,6 +343,8 @@ class Cover(Module):
         if accepted is not None:
             note = accepted.proposal.note
             return Outcome("accepted", note, tuple(talk.tries), accepted)
+        if all(attempt.declined for attempt in made):
+            return Outcome("declined", made[0].fault or "", tuple(talk.tries))
         if talk.stale >= _STALE_TRIES:
             reason = talk.tries[-1].told.removeprefix("- ")
             return Outcome("no progress", f"nothing new came: {reason}", tuple(talk.tries))

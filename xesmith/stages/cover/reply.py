@@ -30,6 +30,7 @@ _NOTE_CHARACTERS = 160
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _NOTE = re.compile(r"^\W*NOTE\W*:\W*(.+)$", re.MULTILINE)
+_NOTHING = re.compile(r"^\W*NOTHING\W*:\W*(.+)$", re.MULTILINE)
 _CUT: dict[Finish, str] = {
     "length": "the endpoint's limit of tokens",
     "size": "the limit of characters",
@@ -39,6 +40,10 @@ _CUT: dict[Finish, str] = {
 
 class ReplyFault(Exception):  # noqa: N818 (a fault of the model, told to it, and no error of ours)
     """The reply holds no proposal. The text says why, to the model."""
+
+
+class Declined(ReplyFault):
+    """The model sees nothing to improve in this stage, and says why."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ def parse_reply(text: str, kernel_file: KernelFile, finish: Finish = "stop") -> 
 
     Raises:
         ReplyFault: it is empty, cut, too long, without a block, or holds more than kernels.
+        Declined: it says that there is nothing to improve.
     """
     if finish != "stop":
         raise ReplyFault(f"the reply was cut by {_CUT[finish]}: answer with less text")
@@ -86,6 +92,8 @@ def parse_reply(text: str, kernel_file: KernelFile, finish: Finish = "stop") -> 
         is_data = language == "json" or (not language and block.lstrip().startswith("{"))
         (plans if is_data else code).append(block)
     if not code and not plans:
+        if (declined := _NOTHING.search(text)) is not None:
+            raise Declined(_line(declined[1]))
         raise ReplyFault(
             "the reply has no code block: kernels stand between ```python and ```, a launch plan "
             "between ```json and ```"
@@ -121,8 +129,13 @@ def _note(text: str) -> str:
     match = _NOTE.search(text)
     if match is None:
         return "no note"
-    note = " ".join("".join(c if c.isprintable() else " " for c in match[1]).split())
-    return note[:_NOTE_CHARACTERS] or "no note"
+    return _line(match[1]) or "no note"
+
+
+def _line(text: str) -> str:
+    """One short line of what may be printed."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split())[:_NOTE_CHARACTERS]
 
 
 def _plan(text: str) -> LaunchPlan:
