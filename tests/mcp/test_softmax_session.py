@@ -143,6 +143,10 @@ def test_a_softmax_is_optimised_through_tools_only(
             plan=even_plan("True"),
         )
         assert (loose["accepted"], loose["refused_by"]) == (False, "correctness")
+        assert [line.split("(")[0] for line in loose["cited_lines"].values()] == [
+            "x = tl.load",
+            "tl.store",
+        ]
 
         # Built on the accepted one there is nothing left: the memory bounds it.
         last = await client.value(
@@ -201,6 +205,11 @@ def test_a_softmax_is_optimised_through_tools_only(
         ("baseline", "as given"),
         ("memory_access", "no masks where a row fills its block"),
     ]
+    assert {stage.name: stage.status for stage in report.stages} == {
+        "memory_access": "improved",
+        "discovery": "skipped",
+        "verify": "refused",
+    }
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
 

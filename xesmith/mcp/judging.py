@@ -26,7 +26,7 @@ from xesmith.ledger import Trial
 from xesmith.lowering.record import GhostRun, Lowering
 from xesmith.mcp.asks import CandidateAsk, KernelAsk
 from xesmith.mcp.launches import ShapeAnswer, changes, shape_answer
-from xesmith.mcp.levels import LevelAnswer, level_answers
+from xesmith.mcp.levels import LevelAnswer, cited_lines, level_answers
 from xesmith.mcp.run import Run
 from xesmith.mcp.text import microseconds, short
 from xesmith.mcp.tool import Answer, Ask, Say, Tool
@@ -387,6 +387,10 @@ class VerifyAnswer(Answer):
     changed_values: dict[str, dict[str, list[Number | None]]] = Field(
         default_factory=dict, description="By shape and contract name: before, after."
     )
+    cited_lines: dict[int, str] = Field(
+        default_factory=dict[int, str],
+        description="Lines of the candidate's whole file that the messages name.",
+    )
     reference: str
     trial: int | None = Field(default=None, description="Its id in the run folder.")
     parent: int | None = None
@@ -502,6 +506,7 @@ def _answer(
         },
         measured=_NOT_MEASURED,
         changed_values=changes(before, after, detail=ask.detail),
+        cited_lines=cited_lines(judged, case.text),
         reference=str(case.reference),
         trial=None if trial is None else trial.id,
         parent=None if trial is None else trial.parent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from xesmith.mcp.tool import Answer
 _MESSAGES = 6
 _MESSAGES_IN_DETAIL = 40
 _FACTS_CHARACTERS = 12_000
+_LINES = 12
 
 
 class LevelAnswer(Answer):
@@ -41,6 +43,16 @@ def level_answers(verdict: Verdict, *, detail: bool) -> list[LevelAnswer]:
             )
         )
     return found
+
+
+def cited_lines(verdict: Verdict, text: str) -> dict[int, str]:
+    """The lines of the candidate's file that the levels name, by their numbers."""
+    lines = text.splitlines()
+    # The level "syntax" counts in the kernels as they were given.
+    told = " ".join(m for r in verdict.levels if r.level != "syntax" for m in r.messages)
+    numbers = sorted({int(number) for number in re.findall(r"\bline (\d{1,6})\b", told)})
+    known = [number for number in numbers if 1 <= number <= len(lines)]
+    return {number: short(lines[number - 1], 160) for number in known[:_LINES]}
 
 
 def _bounded(facts: dict[str, Any]) -> dict[str, Any]:

@@ -139,8 +139,11 @@ class Run:
         for name, (place, trial) in improved.items():
             self._ledger.set_stage(StageOutcome(name, place, "improved", trial.note, trial.id))
         for place, name in enumerate(others, len(way)):
-            reason = "no candidate of it is on the way to the best"
-            self._ledger.set_stage(StageOutcome(name, place, "refused", reason))
+            if any(trial.accepted for trial in trials if trial.stage == name):
+                status, reason = "skipped", "what was accepted is not on the way to the best"
+            else:
+                status, reason = "refused", "no candidate was accepted"
+            self._ledger.set_stage(StageOutcome(name, place, status, reason))
         self._ledger.finish()
 
     def _kept(self, trial: Trial, text: str, examinations: Mapping[str, Examination]) -> Trial:

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import json
 import os
+import sqlite3
 import sys
 import threading
 import traceback
@@ -87,6 +88,9 @@ def _server(jobs: Jobs, bench: Workbench) -> Server:
             return _answered(await _called(jobs, bench, context, params))
         except XesmithError as error:
             return _failed(error)
+        except (OSError, sqlite3.Error) as error:
+            remedy = "give the folder rights and space, or name another"
+            return _failed(XesmithError(f"a file cannot be used: {error}", remedy=remedy))
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             return _failed(
