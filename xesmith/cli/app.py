@@ -33,7 +33,7 @@ from xesmith.errors import UsageError, XesmithError, nearest
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
 COMMAND_MODULES = (
     *("inspect", "optimize", "verify", "report", "workspace", "mcp"),
-    *("kb", "doctor", "toolchain"),
+    *("kb", "lm", "doctor", "toolchain"),
 )
 
 _MACHINE_ERRNOS = frozenset(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Coroutine
 from functools import cache
@@ -43,7 +44,18 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    with contextlib.suppress(Exception):
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(_CLOSING_SECONDS)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(_CLOSING_SECONDS)
     if not thread.is_alive():
         loop.close()
+
+
+async def _cancel_all() -> None:
+    """Ends what an interrupted caller has left behind, and LiteLLM's own tasks."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_CLOSING_SECONDS / 2)

@@ -23,6 +23,8 @@ MIN_SECRET_CHARACTERS = 8
 _SECRET_NAME_PARTS = frozenset(
     {"KEY", "KEYS", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"}
 )
+#: a name that ends so speaks of where the secret is
+_NO_SECRET_ENDS = frozenset({"VARIABLE", "FILE", "PATH", "DIR", "NAME", "URL"})
 #: forms of credentials; where a group is named, only that group is the secret
 _FORMS = re.compile(
     r"""(?ix)
@@ -46,8 +48,13 @@ def environment_secrets(environment: Mapping[str, str] | None = None) -> set[str
     return {
         value
         for name, value in environment.items()
-        if _SECRET_NAME_PARTS & set(name.upper().split("_")) and not _is_path(value)
+        if _is_secret_name(name) and not _is_path(value)
     }
+
+
+def _is_secret_name(name: str) -> bool:
+    parts = name.upper().split("_")
+    return parts[-1] not in _NO_SECRET_ENDS and not _SECRET_NAME_PARTS.isdisjoint(parts)
 
 
 def _is_path(value: str) -> bool:

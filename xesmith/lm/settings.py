@@ -135,6 +135,13 @@ def load_sourced(overrides: Mapping[str, Any] | None = None) -> Sourced:
                 sources.pop(name, None)
         for name, value in layer.items():
             values[name], sources[name] = value, source_of(name)
+    for name in values:
+        if name not in LmSettings.model_fields:
+            raise UsageError(
+                f"unknown setting '{name}'",
+                where=sources[name],
+                remedy=nearest(name, LmSettings.model_fields),
+            )
     if not values.get("model"):
         raise UsageError(
             "no model is given",
@@ -160,12 +167,6 @@ def _validated(values: dict[str, Any], sources: Mapping[str, str]) -> LmSettings
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = str(first["loc"][0])
-        if first["type"] == "extra_forbidden":
-            raise UsageError(
-                f"unknown setting '{name}'",
-                where=sources.get(name),
-                remedy=nearest(name, LmSettings.model_fields),
-            ) from None
         raise UsageError(
             f"the setting '{_dotted(name)}' is wrong: {first['msg'].lower()}",
             where=sources.get(name),
