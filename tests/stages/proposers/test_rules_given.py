@@ -309,16 +309,70 @@ def test_what_a_plan_leaves_to_a_kernel_stays_as_it_is(gemm: Bench) -> None:
     assert str(answer).startswith("matmul_kernel: the launch plan rebinds it")
 
 
-def test_a_grid_that_the_arguments_do_not_tell_is_left_alone(gemm: Bench) -> None:
-    """64 x 64 programs, whatever the sizes: a mask may hold or not."""
+def test_nothing_is_proved_by_a_grid_that_the_arguments_do_not_tell(gemm: Bench) -> None:
+    """32 x 32 programs, whatever the sizes: they fit the spec's alone."""
     source = columns_first(gemm.draft.source_of("matmul_kernel"))
-    draft = gemm.draft.with_kernels({"matmul_columns": source}, rebound(grid=[64, 64]))
+    draft = gemm.draft.with_kernels({"matmul_columns": source}, rebound(grid=[32, 32]))
     situation = gemm.situation(draft)
-    (refused,) = gemm.answers("block_pointers", situation)
-    assert str(refused).startswith("matmul_columns: the grid of the launch plan is not understood")
+    (refused,) = gemm.answers("memory_access", situation)
+    assert "`M` is not shown to bound each tile of `BLOCK_M`" in str(refused)
+    made, *_ = proposals(gemm.answers("block_pointers", situation))
+    assert "boundary_check=(0, 1)" in made.draft.source_of("matmul_columns")
     search, swizzle = gemm.rules.rounds("gpu_specific", situation)
     assert all(isinstance(answer, NoProposal) for answer in search(situation))
     assert all(isinstance(answer, NoProposal) for answer in swizzle(situation))
+
+
+PERSISTENT = """\
+@triton.jit
+def matmul_persistent(
+    a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PROGRAMS: tl.constexpr,
+):
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    tiles = tl.cdiv(M, BLOCK_M) * tiles_n
+    for tile in range(tl.program_id(0), tiles, PROGRAMS):
+        pid_m = tile // tiles_n
+        pid_n = tile % tiles_n
+        offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+        offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+        offs_k = tl.arange(0, BLOCK_K)
+        a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+        b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, tl.cdiv(K, BLOCK_K)):
+            k_left = K - k * BLOCK_K
+            a = tl.load(a_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)
+            b = tl.load(b_ptrs, mask=(offs_k[:, None] < k_left) & (offs_n[None, :] < N), other=0.0)
+            acc += tl.dot(a, b)
+            a_ptrs += BLOCK_K * stride_ak
+            b_ptrs += BLOCK_K * stride_bk
+        c_ptrs = c_ptr + offs_m[:, None] * stride_cm + offs_n[None, :] * stride_cn
+        c_mask = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+        tl.store(c_ptrs, acc.to(tl.float16), mask=c_mask)
+"""
+
+
+def test_rules_go_on_from_a_persistent_kernel(gemm: Bench) -> None:
+    """Its grid is a number of programs, from which no tile can be told: its loop places them."""
+    metas = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "PROGRAMS": 5}
+    plan = rebound(kernel="matmul_persistent", grid=["PROGRAMS"], metas=metas)
+    draft = gemm.draft.with_kernels({"matmul_persistent": PERSISTENT}, plan)
+    situation = gemm.situation(draft)
+    made, *_ = proposals(gemm.answers("block_pointers", situation))
+    ready = gemm.situation(made.draft)
+    assert loads_2d(situation) == 0
+    assert loads_2d(ready) > 0
+    # Both ends of the rows of tiles are checked, so that any sizes may come.
+    launched = gemm.launched(made.draft, M=136, N=200, K=96)
+    assert launched == {"matmul_persistent_xs": 1}
+    search, _ = gemm.rules.rounds("gpu_specific", ready)
+    found = proposals(list(search(ready)))
+    for proposal in found:
+        (launch,) = proposal.draft.plan.rebindings[0].alternatives[0].launches
+        assert (launch.grid, launch.metas["PROGRAMS"]) == (["PROGRAMS"], 5)
+        assert launch.metas["BLOCK_M"] > 64
+    assert gemm.launched(found[0].draft, M=136, N=200, K=96) == {"matmul_persistent_xs": 1}
 
 
 # -- round trips ----------------------------------------------------------------------------------

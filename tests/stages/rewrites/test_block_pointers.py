@@ -235,6 +235,18 @@ def test_what_is_not_a_tile(kernels: Any, body: str, reason: str | None) -> None
     assert result.line == 8
 
 
+def test_a_grid_that_is_not_known_leaves_the_checks_of_what_it_places(kernels: Any) -> None:
+    facts = kernels.facts(copy_launch(kernels))
+    source = KERNEL.format(body="tl.load(x_ptr + rm[:, None] * sx + rn[None, :], mask=mask)")
+    assert "boundary_check" not in rewritten(source, facts).kernel_source
+    unknown = replace(facts, grid_is_known=False)
+    assert "boundary_check=(0, 1)" in rewritten(source, unknown).kernel_source
+    # Whether a tile begins before the tensor cannot be told by the programs that were captured.
+    before = source.replace("rm[:, None] * sx", "(rm[:, None] - 1) * sx + sx")
+    before = before.replace("mask=mask", "mask=rm[:, None] - 1 < M")
+    assert isinstance(block_pointers(before, unknown), Refusal)
+
+
 def test_other_than_zero_needs_every_element_inside(kernels: Any) -> None:
     body = "tl.load(x_ptr + rm[:, None] * sx + rn[None, :], mask=mask, other=-1.0)"
     launch = copy_launch(kernels)

@@ -66,6 +66,16 @@ def test_programs_past_the_end_keep_the_mask(kernels: Any) -> None:
     assert "b = tl.load(B)" in text  # B's columns and rows stay inside
 
 
+def test_a_grid_that_is_not_known_keeps_the_masks_of_what_it_places(kernels: Any) -> None:
+    """Another launch may have programs past the end where the captured one had none."""
+    launch = kernels.gemm_masked(64, 64, 64)
+    source, facts = kernels.source("gemm_masked"), kernels.facts(launch)
+    assert "mask=" not in rewritten(source, facts).kernel_source
+    refused = memory_access(source, replace(facts, grid_is_known=False))
+    assert isinstance(refused, Refusal)
+    assert "`M` is not shown to bound each tile of `BM`" in refused.reason
+
+
 def test_offsets_become_32_bits_below_2_31_elements(kernels: Any) -> None:
     launch = kernels.batched(2, 64, 64, 96)
     result = rewritten(kernels.source("batched"), kernels.facts(launch))

@@ -7,6 +7,7 @@ one by one.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -132,12 +133,12 @@ class RulesProposer:
         """The rewrite of the kernel's fast path; of an autotuned kernel as it stands where that
         always holds, else without its decorator, at its best configuration."""
         source = situation.draft.source_of(kernel)
-        made = rewrite(source, self._facts(kernel, situation))
+        made = rewrite(source, self._facts(kernel, situation, base))
         if base is None or base.source == source:
             return made
         if isinstance(made, Rewrite) and made.holds_always:
             return made
-        return rewrite(base.source, self._facts(kernel, situation, at_best=True))
+        return rewrite(base.source, self._facts(kernel, situation, base, at_best=True))
 
     def _block_pointers(self, situation: Situation) -> Iterator[Answer]:
         """Without address arithmetic more registers hold tiles, and 128 may no longer do: each
@@ -149,14 +150,10 @@ class RulesProposer:
 
     def _search(self, kernel: str, situation: Situation) -> Iterator[Answer]:
         variant = self._variant(kernel, situation)
-        if isinstance(variant, Refusal) and situation.draft.is_planned(kernel):
-            # No guard can be set; but the plan's own grid may follow what the search changes.
-            known = situation.draft.variants.get(kernel)
-            variant = known or self._plain(kernel, None, situation)
         if isinstance(variant, Refusal):
             yield NoProposal(f"{kernel}: {variant.reason}")
             return
-        facts = self._facts(kernel, situation, at_best=True)
+        facts = self._facts(kernel, situation, variant, at_best=True)
         space = search_space(
             variant.source,
             facts,
@@ -193,7 +190,10 @@ class RulesProposer:
         if isinstance(variant, Refusal):
             yield NoProposal(f"{kernel}: {variant.reason}")
             return
-        facts = self._facts(kernel, situation, at_best=True)
+        if variant.grid is None:
+            yield NoProposal(f"{kernel}: {_NO_PLANNED_GRID}")
+            return
+        facts = self._facts(kernel, situation, variant, at_best=True)
         made = insert_group(variant.source, facts)
         if isinstance(made, Refusal):
             yield NoProposal(f"{kernel}: {made.reason}", made.line)
@@ -232,7 +232,7 @@ class RulesProposer:
             )
             for choice in ranked[: self._tuned_configurations]
         ]
-        facts = self._facts(kernel, situation)
+        facts = self._facts(kernel, situation, variant)
         chosen = (variant, *ranked[: self._tuned_configurations])
         guards = tuple(dict.fromkeys(part for choice in chosen for part in choice.guard))
 
@@ -259,7 +259,9 @@ class RulesProposer:
         )
         yield _fitting(Proposal(draft, f"{kernel}: {'; '.join(made.notes)}"), kernel)
 
-    def _facts(self, kernel: str, situation: Situation, *, at_best: bool = False) -> KernelFacts:
+    def _facts(
+        self, kernel: str, situation: Situation, base: Variant | None, *, at_best: bool = False
+    ) -> KernelFacts:
         """`at_best`: with the launches of an autotuned kernel's best configuration alone."""
         function = situation.draft.jit(kernel)
         source = situation.draft.source_of(kernel)
@@ -273,41 +275,36 @@ class RulesProposer:
             helpers=frozenset(function.calls),
             first_line=_first_line(kernel, source, situation.draft),
             original_source=function.source,
+            grid_is_known=base is None or base.original_grid is not None,
         )
 
     def _variant(self, kernel: str, situation: Situation) -> Variant | Refusal:
-        """The kernel's variant, else one that changes nothing; refused without a known grid."""
+        """The kernel's variant, else one that changes nothing.
+
+        A wrapper's grid must be understood, or the variant would be launched with another. What
+        a plan launches keeps the plan's grid where that is not understood.
+        """
         draft = situation.draft
         if kernel in draft.variants:
-            variant = draft.variants[kernel]
-            return Refusal(_NO_PLANNED_GRID) if variant.original_grid is None else variant
+            return draft.variants[kernel]
         if draft.given_plan.rebinding(kernel) is not None and not draft.is_planned(kernel):
             return Refusal(_REBOUND)
         grid = self._grid(kernel, situation)
-        return grid if isinstance(grid, Refusal) else self._plain(kernel, grid, situation)
+        if grid is None and not draft.is_planned(kernel):
+            return Refusal(_NO_GRID)
+        return draft.plain_variant(kernel, grid, _best_configuration(kernel, situation))
 
-    def _plain(
-        self, kernel: str, grid: tuple[int | str, ...] | None, situation: Situation
-    ) -> Variant:
-        return situation.draft.plain_variant(kernel, grid, _best_configuration(kernel, situation))
-
-    def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | Refusal:
+    def _grid(self, kernel: str, situation: Situation) -> tuple[int | str, ...] | None:
         """The grid that a wrapper, or the given plan, passes, over the kernel's parameters."""
         draft = situation.draft
-        planned = draft.is_planned(kernel)
-        probes = (
-            [
-                launch
-                for name in draft.launched_forms(kernel)
-                for launch in self._probe(name, draft.given_text)
-            ]
-            if planned
-            else self._probe(kernel)
-        )
-        found = infer_grid(draft.jit(kernel).source, [*situation.launches(kernel), *probes])
-        if not isinstance(found, Refusal):
-            return found
-        return Refusal(f"{_NO_PLANNED_GRID}: {found.reason}" if planned else _NO_GRID)
+        launches = [*situation.launches(kernel)]
+        if draft.is_planned(kernel):
+            for name in draft.launched_forms(kernel):
+                launches += self._probe(name, draft.given_text)
+        else:
+            launches += self._probe(kernel)
+        found = infer_grid(draft.jit(kernel).source, launches)
+        return None if isinstance(found, Refusal) else found
 
 
 def _fitting(proposal: Proposal, kernel: str) -> Answer:
@@ -340,14 +337,31 @@ def _guard_of_tiles(
         if not planned or tile is None or old == {length}:
             continue
         follows = all(name in names_in(launch.grid) for _, launch in planned)
-        if variant.grid is None and tile.placed_by == "grid" and not follows:
+        if variant.grid is None and tile.placed_by == "grid" and not (follows or tile.loops):
             return Refusal(f"{_NO_PLANNED_GRID}, and does not name {name}")
         if not over_tiles or all(isinstance(size, int) and size % length == 0 for size in old):
             continue
-        if tile.bound is None:
+        # Where no mask tells what tiles divide, roles guess it from the spec's launches alone.
+        bound = tile.bound
+        if tile.placed_by == "grid":
+            bound = _counted(variant.original_grid or (), name)
+        if bound is None:
             return Refusal(f"the plan's guard may be over {name}, and what it divides is unknown")
-        guard.append(f"({tile.bound}) % {name} == 0")
+        guard.append(f"({bound}) % {name} == 0")
     return tuple(guard)
+
+
+def _counted(grid: Sequence[int | str], tile: str) -> str | None:
+    """The size that the grid counts tiles of."""
+    for size in grid:
+        for node in ast.walk(ast.parse(str(size), mode="eval")):
+            match node:
+                case ast.Call(func=ast.Name(id="cdiv"), args=[bound, ast.Name(id=name)]):
+                    if name == tile:
+                        return ast.unparse(bound)
+                case _:
+                    pass
+    return None
 
 
 def _with_larger_grf(proposal: Proposal, situation: Situation) -> Iterator[Proposal]:

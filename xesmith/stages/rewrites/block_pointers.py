@@ -318,7 +318,8 @@ class _Reader:
         step = None if self.counter is None else start.coefficient_of(self.counter)
         lowest = [None if n is None else int(np.min(n)) for n in self.analysis.numbers.of(first)]
         backwards = step is not None and any(c < 0 for _, c in step.terms)
-        if backwards or any(n is None or n < 0 for n in lowest):
+        unknown = backwards or not self.facts.grid_is_known
+        if unknown or any(n is None or n < 0 for n in lowest):
             raise _NotATileError(f"its dimension {axis} may start before element 0")
         pinned = self.proofs.pinned(first)
         if pinned is None:

@@ -45,6 +45,12 @@ class Atom:
         return frozenset(axis for poly in self.arguments for axis in poly.program_axes)
 
     @property
+    def iterates(self) -> bool:
+        """Whether it depends on a loop's counter."""
+        parts = (atom for poly in self.arguments for atom in poly.atoms)
+        return self.kind == "iteration" or any(atom.iterates for atom in parts)
+
+    @property
     def source(self) -> str:
         return f"{self.text}.to(tl.int64)" if self.wide else self.text
 

@@ -46,7 +46,7 @@ class Proofs:
             counts = loop.trips is not None and [p.narrow() for p in loop.trips] == [bound, length]
             return guard if steps and counts else None
         tile = start.divided_by(length)
-        if tile is None or not self._within(start, length, bound):
+        if tile is None or not self.facts.grid_is_known or not self._within(start, length, bound):
             return None
         pinned = self.pinned(tile)
         return None if pinned is None else " and ".join([guard, *pinned])

@@ -54,6 +54,8 @@ class KernelFacts:
     findings: what the judgement floor said of them.
     helpers: names of other jit functions that it may call.
     first_line: line of the source text's first line in the kernel's file (1-based).
+    grid_is_known: whether other launches have the grid that the captured ones would have at
+        their sizes: else nothing is proved by where captured programs stand.
     original_source: the kernel before earlier rewrites, whose masks tell the bounds of tiles
         that are read without a mask since.
     """
@@ -63,6 +65,7 @@ class KernelFacts:
     helpers: frozenset[str] = frozenset()
     first_line: int = 1
     original_source: str | None = None
+    grid_is_known: bool = True
 
     def tensors(self, parameter: str) -> list[TensorArg]:
         """The tensors that were passed for a parameter, one per launch that passed one."""

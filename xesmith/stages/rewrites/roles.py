@@ -26,7 +26,8 @@ class TileAxis:
 
     placed_by: "grid" (program ids), "loop" (a loop steps by it) or "whole" (the tile is all
     there is, as a head dimension or a row: its value follows from the shape).
-    program_axes: grid axes that place it. bound: the extent that its tiles divide, an expression
+    program_axes: grid axes that place it. loops: a loop moves what the grid has placed, as of
+    persistent programs. bound: the extent that its tiles divide, an expression
     over parameters.
     """
 
@@ -34,6 +35,7 @@ class TileAxis:
     placed_by: Placement
     program_axes: frozenset[int] = frozenset()
     bound: str | None = None
+    loops: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def _tiles(analysis: Analysis, facts: KernelFacts) -> dict[str, TileAxis]:
             found.placed_by if weaker else known.placed_by,
             known.program_axes | found.program_axes,
             known.bound or found.bound,
+            known.loops or found.loops,
         )
 
     def guardable(bound: Poly | None) -> str | None:
@@ -118,7 +121,8 @@ def _tiles(analysis: Analysis, facts: KernelFacts) -> dict[str, TileAxis]:
             bound = next((text for poly in candidates if (text := guardable(poly))), None)
         axes = use.start.program_axes
         if axes and use.start.divided_by(use.length) is not None:
-            record(use.length, TileAxis("", "grid", axes, bound))
+            loops = any(atom.iterates for atom in use.start.atoms)
+            record(use.length, TileAxis("", "grid", axes, bound, loops))
         elif any(atom.kind == "iteration" for atom in use.start.atoms):
             record(use.length, TileAxis("", "loop", bound=bound))
         else:
