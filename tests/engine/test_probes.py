@@ -49,3 +49,16 @@ def test_a_probe_that_fails_counts_for_nothing(session, repository):
     launches = Probes(session, replace(problem, source=picky)).launches("matmul_kernel")
     assert {launch.values["M"] for launch in launches} == {4096}
     assert len(launches) == 2
+
+
+def test_another_text_is_captured_once_and_beside_the_baseline(session, repository, monkeypatch):
+    problem = gemm(repository)
+    probes = Probes(session, problem)
+    halved = problem.source.replace("triton.cdiv(M, 128)", "triton.cdiv(M, 64)")
+    halved = halved.replace("BLOCK_M=128", "BLOCK_M=64")
+    assert halved != problem.source
+    assert {e.grid[0] for e in probes.launches("matmul_kernel", halved)} == {64, 128}
+    assert {e.grid[0] for e in probes.launches("matmul_kernel")} == {32, 64}
+    monkeypatch.setattr(session.lowerer, "run_many", None)
+    assert len(probes.launches("matmul_kernel", halved)) == 3
+    assert probes.launches("no_such_kernel", halved) == []

@@ -165,6 +165,7 @@ def test_guards_are_split_and_joined() -> None:
     ("guard", "over_tiles"),
     [
         ("x.ndim == 2 and x.stride[1] == 1 and x.dtype == 'float16'", False),
+        ("aligned(x, 64)", False),
         ("M % 8 == 0", True),
         ("M // 128 * 128 == M", True),
         ("cdiv(M, K) * K == M", True),

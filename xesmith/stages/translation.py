@@ -24,6 +24,7 @@ from xesmith.stages.rewrites.result import constant_value
 ALLOCATION_ALIGNMENT_BYTES = 64
 #: numbers up to this are ranks, strides and counts more often than sizes
 _SMALL = 8
+_WHERE = "launch plan"
 
 
 def substituted(expression: str, values: Mapping[str, Value]) -> str:
@@ -50,12 +51,19 @@ def guard_of(parts: Iterable[str]) -> str:
 
 def is_over_tiles(guard: str) -> bool:
     """Whether a guard may speak of whole tiles: of divisors, or of a size that is a number."""
-    return any(
-        isinstance(node, ast.Mod | ast.FloorDiv)
-        or (isinstance(node, ast.Name) and node.id == "cdiv")
-        or (isinstance(node, ast.Constant) and type(node.value) is int and node.value > _SMALL)
-        for node in ast.walk(_tree(guard))
-    )
+
+    def found(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Name(id="aligned")):
+                return False
+            case ast.Mod() | ast.FloorDiv() | ast.Name(id="cdiv"):
+                return True
+            case ast.Constant(value=int(value)) if value > _SMALL:
+                return True
+            case _:
+                return any(found(child) for child in ast.iter_child_nodes(node))
+
+    return found(_tree(guard))
 
 
 def names_in(values: Iterable[Value]) -> set[str]:
@@ -137,7 +145,7 @@ class Translation:
         read = names_in([expression]) - kept
         hidden = kept & names_in(ast.unparse(t) for n, t in values.items() if n in read and t)
         if hidden:
-            raise PlanError(f"'{min(hidden)}' names an argument and a meta-parameter")
+            raise PlanError(f"'{min(hidden)}' names an argument and a meta-parameter", where=_WHERE)
         return ast.unparse(_Substitute(values).visit(tree))
 
     def grid_conditions(
@@ -172,7 +180,9 @@ class Translation:
         if expression.names:
             return None if _compares_with_itself(expression.tree) else text
         if not constant_value(text):
-            raise PlanError(f"'{part}' never holds where the launch plan launches the kernel")
+            raise PlanError(
+                f"'{part}' never holds where the launch plan launches the kernel", where=_WHERE
+            )
         return None
 
 
@@ -210,7 +220,10 @@ class _Substitute(_Functions):
             return node
         value = self.values[node.id]
         if value is None:
-            raise PlanError(f"the launch plan does not say what '{node.id}' is before it launches")
+            raise PlanError(
+                f"the launch plan does not say what '{node.id}' is before it launches",
+                where=_WHERE,
+            )
         return copy.deepcopy(value)
 
 
@@ -225,7 +238,8 @@ class _Buffers(_Functions):
         if node.id in self.buffers:
             raise PlanError(
                 f"'{self.part}' asks of the buffer '{node.id}' what is not known before it is "
-                "allocated"
+                "allocated",
+                where=_WHERE,
             )
         return node
 
@@ -260,7 +274,9 @@ class _Buffers(_Functions):
             return node
         index: int = ast.literal_eval(node.slice)
         if not -len(buffer.shape) <= index < len(buffer.shape):
-            raise PlanError(f"'{self.part}' asks for a dimension that '{buffer.name}' has not")
+            raise PlanError(
+                f"'{self.part}' asks for a dimension that '{buffer.name}' has not", where=_WHERE
+            )
         index %= len(buffer.shape)
         if node.value.attr == "shape":
             return self.visit(_tree(buffer.shape[index]))
