@@ -21,6 +21,7 @@ from xesmith.lm.budget import (
 from xesmith.lm.endpoint import EndpointChannel
 from xesmith.lm.rate import RateLimiter
 from xesmith.lm.record import BudgetSpentError, Message, ModelUnavailableError, Request, Usage
+from xesmith.lm.settings import LmSettings
 from xesmith.lm.stand_in import Fault, StandIn
 
 ASKED = Request("a-1", (Message("user", "x" * 300),))  # 100 + 4 tokens
@@ -94,8 +95,6 @@ def test_the_endpoint_is_asked_for_no_more_than_is_left(
 
 
 def test_what_an_earlier_process_spent_counts(recording: Path, request_: Request, key: str) -> None:
-    from xesmith.lm.settings import LmSettings
-
     with StandIn([recording]) as server:
         settings = LmSettings(model="openai/stand-in", base_url=server.url, key=key)
         budget = Budget(Limits(tokens=1000), Spent(tokens=990))
@@ -117,8 +116,6 @@ def test_the_seconds_left_end_an_exchange(
 
 
 def test_a_known_model_has_a_price(recording: Path, request_: Request, key: str) -> None:
-    from xesmith.lm.settings import LmSettings
-
     with StandIn([recording]) as server:
         settings = LmSettings(model="openai/gpt-4o", base_url=server.url, key=key)
         usage = EndpointChannel(settings).ask(request_).usage
@@ -148,3 +145,21 @@ def test_a_request_that_no_minute_holds_waits_for_an_empty_one() -> None:
     assert rate.delay_s(0.0, 5000) == 0
     rate.note(0.0, 5000)
     assert rate.delay_s(1.0, 5000) == 59.0
+
+
+def test_the_endpoint_keeps_to_the_rate(
+    recording: Path, request_: Request, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xesmith.lm.rate.WINDOW_SECONDS", 0.3)
+    said: list[str] = []
+    with StandIn([recording], [Fault(status=500)]) as server:
+        settings = LmSettings(
+            model="openai/stand-in", base_url=server.url, key=key, requests_per_minute=1
+        )
+        reply = EndpointChannel(settings, say=said.append, pause_s=0.01).ask(request_)
+    assert (reply.finish, len(server.requests)) == ("stop", 2)
+    assert reply.seconds >= 0.29
+    assert [line.split(";")[0] for line in said] == [
+        "model: a fault of the stand-in's script",
+        "model: waiting 0 s for the limit of requests or tokens per minute",
+    ]

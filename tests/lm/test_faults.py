@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from xesmith.lm.endpoint import EndpointChannel
-from xesmith.lm.record import ModelRefusedError, ModelUnavailableError, Request
-from xesmith.lm.settings import Api
+from xesmith.lm.record import Message, ModelRefusedError, ModelUnavailableError, Request
+from xesmith.lm.settings import Api, LmSettings
 from xesmith.lm.stand_in import Fault, StandIn
 
 pytestmark = pytest.mark.parametrize("api", ["chat", "responses"])
@@ -124,6 +124,16 @@ def test_what_never_passes_is_refused_at_once(
     assert ("XESMITH_LM_API_KEY" in str(told.value.remedy)) == (status in {401, 403})
 
 
+def test_an_event_that_is_no_json_loses_nothing(
+    api: Api, recording: Path, channel: Make, request_: Request, text: str
+) -> None:
+    with StandIn([recording], [Fault(bad_event=True)]) as server:
+        reply = channel(server, api=api).ask(request_)
+    assert (reply.text, reply.finish) == (text, "stop")
+    # A responses endpoint repeats the whole text at the end; a chat is asked again.
+    assert len(server.requests) == (2 if api == "chat" else 1)
+
+
 def test_a_reply_cut_in_the_middle_says_so(
     api: Api, recording: Path, channel: Make, request_: Request, text: str
 ) -> None:
@@ -210,3 +220,26 @@ def test_tokens_are_estimated_where_the_endpoint_does_not_count(
         reply = channel(server, api=api).ask(request_)
     assert reply.usage.estimated
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (25, 18)
+
+
+def test_the_key_of_a_provider_is_not_sent_to_another_server(
+    api: Api, recording: Path, request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "words-that-are-no-secret")
+    monkeypatch.setattr("xesmith.lm.redact._SECRET_NAME_PARTS", frozenset[str]())
+    with StandIn([recording], [Fault(echo_key=True)]) as server:
+        settings = LmSettings(model="openai/stand-in", base_url=server.url, api=api)
+        reply = EndpointChannel(settings).ask(request_)
+    assert reply.text.endswith("The key was none.\n")
+
+
+def test_a_prompt_goes_out_without_secrets(
+    api: Api, recording: Path, channel: Make, key: str
+) -> None:
+    asked = Request("fusion-1-1", (Message("user", f"request: fusion-1-1\n\n{key}"),))
+    clean = Request("fusion-1-1", (Message("user", "request: fusion-1-1\n\n[redacted]"),))
+    with StandIn([recording]) as server:
+        for request in (asked, clean):
+            channel(server, api=api).ask(request)
+    first, second = server.requests
+    assert first.digest == second.digest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -42,6 +43,8 @@ _LONGEST_PAUSE_SECONDS = 30.0
 _REFUSING_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 413, 414, 415, 422})
 _GRACE_SECONDS = 5.0  # for what is cancelled to end by itself
 _MESSAGE_CHARACTERS = 400  # of an endpoint's own words in an error
+#: how LiteLLM begins its messages: the names of the exceptions that it has caught
+_EXCEPTION_NAMES = re.compile(r"^((litellm\.)?\w*(Error|Exception|Timeout)(:| -) *)+")
 #: each token comes in an event of its own, of some 300 bytes
 _WIRE_BYTES_PER_CHARACTER = 400
 _WIRE_BYTES_MIN = 1_000_000
@@ -132,7 +135,6 @@ class EndpointChannel:
         allowed = self.budget.admit(request, model.price)
         limits = [self._settings.max_reply_tokens, allowed.reply_tokens, model.max_reply_tokens]
         max_reply_tokens = min(limit for limit in limits if limit is not None)
-        self._keep_rate(request, max_reply_tokens)
         seconds = self._settings.deadline_s
         if allowed.seconds is not None:
             seconds = min(seconds, allowed.seconds)
@@ -145,8 +147,9 @@ class EndpointChannel:
             start + seconds,
         )
         usage = Usage(0, 0)
+        patience = seconds + self._rate.longest_s * (self._settings.retries + 1) + _GRACE_SECONDS
         try:
-            received = event_loop.run(self._tries(exchange), seconds + _GRACE_SECONDS)
+            received = event_loop.run(self._tries(exchange), patience)
             usage = _sum([*exchange.wasted, self._usage(exchange, received)])
         except TimeoutError:
             fault = _Fault(f"no reply within {seconds:.2g} seconds")
@@ -175,17 +178,19 @@ class EndpointChannel:
         except Exception as error:
             raise self._error(request, self._fault(error, None)) from None
 
-    def _keep_rate(self, request: Request, max_reply_tokens: int) -> None:
-        """Waits until the request fits the limits of requests and tokens per minute."""
-        tokens = estimate_prompt_tokens(request) + max_reply_tokens
+    async def _keep_rate(self, exchange: _Exchange) -> None:
+        """Waits until one more request fits the limits per minute; the deadline moves along."""
+        tokens = estimate_prompt_tokens(exchange.request) + exchange.max_reply_tokens
         wait = self._rate.delay_s(time.monotonic(), tokens)
         if wait > 0:
-            self._say(f"waiting {wait:.0f} s: the limit of requests or tokens per minute")
-            time.sleep(wait)
+            self._say(f"model: waiting {wait:.0f} s for the limit of requests or tokens per minute")
+            exchange.ends += wait
+            await asyncio.sleep(wait)
         self._rate.note(time.monotonic(), tokens)
 
     async def _tries(self, exchange: _Exchange) -> _Received:
         for number in range(self._settings.retries + 1):
+            await self._keep_rate(exchange)
             try:
                 return await self._try(exchange)
             except _Fault as fault:
@@ -254,7 +259,7 @@ class EndpointChannel:
             messages=exchange.request.messages,
             base_url=settings.base_url,
             key=key,
-            timeout_s=seconds,
+            timeout_s=seconds + _GRACE_SECONDS,  # ours comes first, and keeps what there is
             temperature=settings.temperature if temperature is None else temperature,
             max_reply_tokens=exchange.max_reply_tokens,
         )
@@ -264,7 +269,7 @@ class EndpointChannel:
         ask = facade.chat if settings.api == "chat" else facade.responses
         async with aclosing(ask(call)) as parts:
             async for part in parts:
-                received.text += part.text
+                received.text = received.text + part.text if part.whole is None else part.whole
                 received.unseen_characters += part.unseen_characters
                 if part.finish is not None:
                     received.finish, received.usage = part.finish, part.usage
@@ -284,13 +289,12 @@ class EndpointChannel:
     def _fault(self, error: Exception, wire: facade.Wire | None) -> _Fault:
         """LiteLLM's exception in our words: which of them is final, and how long to wait."""
         status: Any = getattr(error, "status_code", None)
-        own = " ".join(str(error).split())
+        own = _EXCEPTION_NAMES.sub("", " ".join(str(error).split()))
         own = self.redactor.text(own)[:_MESSAGE_CHARACTERS]
         name = type(error).__name__
-        if status in _REFUSING_STATUSES or isinstance(error, TypeError | ValueError | KeyError):
+        if status in _REFUSING_STATUSES:
             return _Fault(own or name, final=True, remedy=self._remedy(status, own))
-        what = own or name
-        return _Fault(what, retry_after_s=_retry_after_s(error, wire))
+        return _Fault(own or name, retry_after_s=_retry_after_s(error, wire))
 
     def _remedy(self, status: int | None, own: str) -> str:
         base = self._settings.base_url or "the provider"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import threading
 from pathlib import Path
 
 from xesmith.errors import UsageError
@@ -46,18 +46,16 @@ def checked_label(label: str) -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Writes a file so that whoever reads it sees all of it or what was there before."""
-    data = text.encode("utf-8")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    partial = path.with_name(f".writing-{os.getpid()}-{threading.get_ident()}-{path.name}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with partial.open("wb") as file:
+            file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        os.replace(partial, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            partial.unlink()
         raise
 
 

@@ -58,6 +58,7 @@ class Part:
     """A piece of a reply: text of it, the count of unseen characters (reasoning), its end."""
 
     text: str = ""
+    whole: str | None = None  # the whole reply at its end, where the endpoint repeats it
     unseen_characters: int = 0
     finish: Literal["stop", "length"] | None = None
     usage: Usage | None = None
@@ -157,7 +158,7 @@ async def chat(call: Call) -> AsyncGenerator[Part, None]:
         async for chunk in cast(AsyncIterator[Any], stream):
             for choice in chunk.choices[:1]:
                 unseen = getattr(choice.delta, "reasoning_content", None) or ""
-                yield Part(choice.delta.content or "", len(unseen))
+                yield Part(choice.delta.content or "", unseen_characters=len(unseen))
         # LiteLLM makes an end up where the endpoint gave none, and counts where it did not.
         usage = None
         for chunk in reversed(stream.chunks):
@@ -196,7 +197,20 @@ async def responses(call: Call) -> AsyncGenerator[Part, None]:
                 if counted is not None and counted.output_tokens_details is not None:
                     usage = Usage(counted.input_tokens, counted.output_tokens)
                 cut = event.response.incomplete_details is not None
-                yield Part(finish="length" if cut else "stop", usage=usage)
+                # LiteLLM passes over an event that it cannot parse; the end has it all again.
+                whole = _output_text(event.response) or None
+                yield Part(whole=whole, finish="length" if cut else "stop", usage=usage)
+
+
+def _output_text(response: Any) -> str:
+    """The text of a whole response; "" where its output is not repeated."""
+    parts = [
+        part
+        for item in response.output or ()
+        if getattr(item, "type", None) == "message"
+        for part in item.content
+    ]
+    return "".join(part.text for part in parts if getattr(part, "type", None) == "output_text")
 
 
 @asynccontextmanager

@@ -15,6 +15,11 @@ class RateLimiter:
         self._tokens = tokens_per_minute
         self._made: deque[tuple[float, int]] = deque()
 
+    @property
+    def longest_s(self) -> float:
+        """The longest wait that there can be, in seconds."""
+        return 0.0 if self._requests is None and self._tokens is None else WINDOW_SECONDS
+
     def delay_s(self, now: float, tokens: int) -> float:
         """Seconds until a request of so many tokens fits; 0 when it fits at once.
 

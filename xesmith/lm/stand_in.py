@@ -47,7 +47,8 @@ class Fault:
     hang_s: float = 0.0  # say nothing for so long, then go on
     close: bool = False  # close the connection without a word
     close_after: int | None = None  # close it after so many characters of the reply
-    not_json: bool = False  # a body, or an event, that is no JSON
+    not_json: bool = False  # a body that is no JSON
+    bad_event: bool = False  # a stream with an event that is no JSON instead of its first part
     cut: int | None = None  # end the reply there as if the limit of tokens had been met
     empty: bool = False  # a reply without text
     size: int | None = None  # a reply of so many characters
@@ -323,7 +324,10 @@ class _Handler(BaseHTTPRequestHandler):
         while fault.endless_line:
             self._chunk(b"x" * 65_536)
         sent = 0
-        for part in _parts(text, endless=fault.endless):
+        for number, part in enumerate(_parts(text, endless=fault.endless)):
+            if fault.bad_event and number == 0:
+                self._chunk(b"data: {busy\n\n")
+                continue
             if fault.trickle_s and self.stand_in.stopping.wait(fault.trickle_s):
                 raise _HangUpError
             if self.stand_in.stopping.is_set():
