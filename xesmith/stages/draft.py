@@ -239,8 +239,8 @@ class Draft:
         for name, source in sources.items():
             text = tidy(source)
             _check_defines(name, text)
+            self._check_fits(name, text)
             if name not in self.kernel_file.regions:
-                self._check_is_free(name)
                 if text != self.added.get(name):
                     changed[name] = text
             elif text == tidy(self._original(name)):
@@ -307,8 +307,13 @@ class Draft:
                 return function.source
         return file.text.encode()[span.start : span.end].decode()
 
-    def _check_is_free(self, name: str) -> None:
-        if name in names_taken(self.kernel_file):
+    def _check_fits(self, name: str, source: str) -> None:
+        if name in self.kernel_file.regions:
+            was_constant = all(f.name != name for f in self.kernel_file.jit_functions)
+            if was_constant != _is_constant(source):
+                kind = "constant" if was_constant else "jit function"
+                raise PlanError(f"'{name}' is a {kind} of the file", where=f"source of '{name}'")
+        elif name in names_taken(self.kernel_file):
             raise PlanError(
                 f"the name '{name}' is taken in the file",
                 where=f"added kernel '{name}'",
