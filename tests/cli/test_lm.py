@@ -166,3 +166,27 @@ def test_the_options_cost_no_heavy_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_nobody_but_the_endpoint_is_reached() -> None:
+    """Neither LiteLLM's import nor a request fetches a price list or reports anything."""
+    script = (
+        "import sys\n"
+        "reached = []\n"
+        "def hook(event, arguments):\n"
+        "    if event in {'socket.connect', 'socket.getaddrinfo', 'socket.sendto'}:\n"
+        "        reached.append(arguments[1][0] if event == 'socket.connect' else arguments[0])\n"
+        "sys.addaudithook(hook)\n"
+        "from xesmith.cli import app\n"
+        "code = app.run(sys.argv[1:])\n"
+        "print(code, 'litellm' in sys.modules, sorted(set(map(str, reached))))"
+    )
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("LITELLM_")}
+    with StandIn((), [Fault(text="ready")]) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", script, "lm", "check", *flags(server)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+    assert done.stdout.splitlines()[-1] == "0 True ['127.0.0.1']", done.stderr

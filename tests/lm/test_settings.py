@@ -62,6 +62,8 @@ def test_without_a_model_one_error_says_how_to_give_one() -> None:
         ("ml: {model: a/b}", "unknown section 'ml'", "did you mean 'lm'?"),
         ("lm: {model: a/b, retries: -1}", "'retries' is wrong", ""),
         ("lm: {model: a/b, base_url: localhost}", "'base_url' is wrong", ""),
+        ("lm: {model: a/b, base_url: 'http://me:word@host/v1'}", "'base_url' is wrong", ""),
+        ("lm: {model: a/b, base_url: 'http://host/v1?key=word'}", "'base_url' is wrong", ""),
         ("lm: {model: a/b, api: chatty}", "'api' is wrong", ""),
         ("lm: [", "not YAML", ""),
         ("lm: 3", "names with values", ""),

@@ -243,7 +243,7 @@ def _stream_natively(litellm: Any, call: Call) -> None:
     """Without this a model that LiteLLM's list lacks is asked for its reply in one piece."""
     name, provider = provider_of(call.model, call.base_url)
     key = f"{provider}/{name}"
-    if name in litellm.model_cost or key in litellm.model_cost:
+    if provider != "openai" or name in litellm.model_cost or key in litellm.model_cost:
         return
     entry = {"litellm_provider": provider, "mode": "chat", "supports_native_streaming": True}
     litellm.register_model({key: entry})

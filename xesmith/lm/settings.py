@@ -49,7 +49,8 @@ class LmSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str = Field(min_length=1)  # any model id of LiteLLM: "openai/gpt-5", "ollama/qwen3"
-    base_url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+")
+    # without user, password or query: those hold secrets, and the address is shown
+    base_url: str | None = Field(default=None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
     api: Api = "chat"
     key: SecretStr | None = None
     key_variable: str | None = None  # the environment variable that holds the key
