@@ -228,6 +228,7 @@ def test_a_rewrite_without_a_guard_replaces_an_added_kernel(fused: Draft) -> Non
     assert made.jit("scale_shift").source == FUSED
     again = made.with_kernels({"FACTOR": "FACTOR = 4.0"}, None)
     assert again.source_of("scale_shift") == source
+    assert again.jit("scale_shift").source == FUSED
     other = made.with_kernels({"scale_shift": FUSED.replace("FACTOR", "3.0")}, None)
     assert other.source_of("scale_shift") == FUSED.replace("FACTOR", "3.0")
 
@@ -349,6 +350,8 @@ def test_both_forms_of_an_added_kernel_go_into_its_variant(draft: Draft) -> None
     [
         ({"fast": FUSED.replace("scale_shift", "fast"), "moved": MOVED, "STEP": STEP}, None,
          "nothing launches or calls 'fast'", "added kernel 'fast'"),
+        ({"fast": MOVED.replace("moved", "fast"), **ANSWER}, plan_of(),
+         "nothing launches or calls 'fast'", "added kernel 'fast'"),
         ({"fast": FUSED}, None, "it must be the definition of 'fast' alone", "source of 'fast'"),
         ({"STEP": f"{STEP}\nX = 1"}, None, "it must be the definition of 'STEP' alone",
          "source of 'STEP'"),
@@ -360,6 +363,8 @@ def test_both_forms_of_an_added_kernel_go_into_its_variant(draft: Draft) -> None
         ({"FACTOR": MOVED.replace("moved", "FACTOR")}, None, "'FACTOR' is a constant of the file",
          "source of 'FACTOR'"),
         ({**ANSWER, "moved": MOVED.replace("@triton.jit", "@torch.no_grad()")}, plan_of(),
+         "'moved' is no jit function", "source of 'moved'"),
+        ({**ANSWER, "moved": f"@torch.no_grad()\n{MOVED}"}, plan_of(),
          "'moved' must carry Triton's jit, autotune and heuristics decorators alone",
          "added kernel 3"),
         ({**ANSWER, "STEP": "STEP = open('x')"}, plan_of(), "'STEP' is no constant: open('x')",

@@ -41,6 +41,8 @@ from xesmith.stages.translation import Translation, guard_of, names_in, parts_of
 VARIANT_SUFFIX = "xs"
 DESCRIPTOR_SUFFIX = "descriptor"
 
+_JIT = "write the decorator triton.jit, with the file's own name for triton"
+
 Backend = Literal["xpu", "cuda"]
 
 
@@ -256,17 +258,11 @@ class Draft:
             plan = _without_old_forms(plan, changed, self.added)
             given = _constants_first({**self.added, **changed})
             made = replace(self, edits=edits, variants={}, given=given, given_plan=plan)
-            made = replace(made, given=made.added)
-        for name in changed:
-            if name not in made.added and not _is_constant(changed[name]):
-                raise PlanError(
-                    f"nothing launches or calls '{name}'",
-                    where=f"added kernel '{name}'",
-                    remedy="launch it from the launch plan, or give it the name of the kernel of "
-                    "the file that it is to replace in place",
-                )
+        made._check_use_of(changed)
         read(made.text, self.kernel_file.path)
-        return made
+        if made.variants:  # one may stand in for a kernel that is not launched itself
+            return made
+        return replace(made, given={k: v for k, v in made.given.items() if k in made.added})
 
     # -- the file -------------------------------------------------------------------------------
 
@@ -306,6 +302,22 @@ class Draft:
             if function.name == name:
                 return function.source
         return file.text.encode()[span.start : span.end].decode()
+
+    def _check_use_of(self, sources: Mapping[str, str]) -> None:
+        """Raises PlanError where one of the given functions is no kernel, or of no use."""
+        jit = {function.name for function in self.jit_functions}
+        for name in (name for name, source in sources.items() if not _is_constant(source)):
+            if name not in jit:
+                raise PlanError(
+                    f"'{name}' is no jit function", where=f"source of '{name}'", remedy=_JIT
+                )
+            if name not in self.added:
+                raise PlanError(
+                    f"nothing launches or calls '{name}'",
+                    where=f"added kernel '{name}'",
+                    remedy="launch it from the launch plan, or give it the name of the kernel of "
+                    "the file that it is to replace in place",
+                )
 
     def _check_fits(self, name: str, source: str) -> None:
         if name in self.kernel_file.regions:
@@ -566,7 +578,7 @@ def _check_defines(name: str, source: str) -> None:
         raise PlanError(
             f"'{name}' is no jit function",
             where=where,
-            remedy="write the decorator triton.jit, with the file's own name for triton",
+            remedy=_JIT,
         )
 
 
