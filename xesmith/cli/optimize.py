@@ -207,6 +207,7 @@ def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str
         "session": report.header["session"],
         "reference": report.header["reference"],
         "stages": [asdict(outcome) for outcome in result.outcomes],
+        "models": [asdict(row) for row in report.spending],
         "before": result.baseline.trial.summary,
         "after": result.final.trial.summary,
         "files": {name: str(path) for name, path in files.items()},

@@ -175,7 +175,7 @@ def test_a_model_that_sees_nothing_to_improve_is_not_asked_again(situation):
     assert outcome.ending == "declined"
     assert outcome.reason == "every load is a 2D block already"
     assert len(channel.requests) == 1
-    assert judge.faults == ["every load is a 2D block already"]
+    assert judge.faults == ["declined: every load is a 2D block already"]
 
 
 def test_the_same_answer_again_ends_it_too(situation):

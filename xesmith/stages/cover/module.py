@@ -287,7 +287,8 @@ class Cover(Module):
             with dspy.context(lm=model, adapter=adapter, disable_history=True):
                 answer = asked(**inputs)
         except ReplyFault as error:
-            fault, declined = str(error), isinstance(error, Declined)
+            declined = isinstance(error, Declined)
+            fault = f"declined: {error}" if declined else str(error)
         except Exception as error:  # DSPy wraps what its engine raises
             if isinstance(error.__cause__, Exception) and engine.last is None:
                 raise error.__cause__ from None
@@ -344,7 +345,8 @@ class Cover(Module):
             note = accepted.proposal.note
             return Outcome("accepted", note, tuple(talk.tries), accepted)
         if all(attempt.declined for attempt in made):
-            return Outcome("declined", made[0].fault or "", tuple(talk.tries))
+            reason = (made[0].fault or "").removeprefix("declined: ")
+            return Outcome("declined", reason, tuple(talk.tries))
         if talk.stale >= _STALE_TRIES:
             reason = talk.tries[-1].told.removeprefix("- ")
             return Outcome("no progress", f"nothing new came: {reason}", tuple(talk.tries))
