@@ -13,13 +13,14 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from xesmith.cascade import coverage
+from xesmith.cascade.exercise import Need, unmet
 from xesmith.cascade.record import LevelResult
 from xesmith.errors import InputKernelError, UsageError
 from xesmith.ghost.launch import Program, TensorSpec
@@ -29,6 +30,7 @@ from xesmith.worker.client import TaskResult, WorkerPool
 
 DEFAULT_SEEDS = (0, 1, 2)
 _FAULTS_SHOWN = 6  # of one case
+_FURTHER_CASES = 4  # for what no other case has run, at one shape
 _REFERENCE_TASK = "xesmith.cascade.interpret_task:reference"
 _CANDIDATE_TASK = "xesmith.cascade.interpret_task:candidate"
 _PROBE_TASK = "xesmith.cascade.interpret_task:probe"
@@ -121,6 +123,15 @@ class _Prepared:
 
 
 @dataclass(frozen=True)
+class _Covered:
+    """A shape of the spec, what the candidate launches there, and the cases of the same path."""
+
+    shape: Shape
+    real: Mapping[str, Any]
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
 class _Outcome:
     """What became of one candidate in one case: a failure, or a report and its comparison."""
 
@@ -159,6 +170,7 @@ class CorrectnessChecker:
         self._root = self._scratch.path
         self._prepared: dict[str, _Prepared] = {}
         self._outcomes: dict[str, _Outcome] = {}
+        self._probed: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -180,12 +192,17 @@ class CorrectnessChecker:
         baseline: LevelResult | None = None,
         spec: Spec | None = None,
         shapes: Sequence[Shape] = (),
+        needed: Mapping[str, Collection[Need]] | None = None,
     ) -> LevelResult:
         """Judges `candidate` in every case, with every seed.
 
         `spec` and `shapes`: what it is made for. Where none of `cases` takes the path that the
         candidate takes at one of these (see `coverage`), a case that does is added; where there
         is none, the result is "not_read".
+
+        `needed`: by label of one of `shapes`, what must have run in a case that takes its path
+        (see `exercise`). Where it has not, further cases are tried, with the first seed; where
+        these do not run it either, the result is "not_read".
 
         `baseline`: the result of the kernel that the candidate came from. What the candidate
         may do that is no error by itself (reads outside a tensor whose values are not used,
@@ -199,16 +216,41 @@ class CorrectnessChecker:
         if not cases or len(set(seeds)) != len(seeds) or not seeds:
             raise ValueError("cases and distinct seeds are needed")
         uncovered: list[str] = []
+        covered: list[_Covered] = []
         if spec is not None:
             cases = [*cases]
             for shape in shapes:
-                case = self._covering(candidate, spec, shape, cases)
-                if case is None:
+                found = self._covering(candidate, spec, shape, cases)
+                if found is None:
                     uncovered.append(
                         f"no shape small enough for the interpreter takes the path of {shape.label}"
                     )
-                elif case not in cases:
-                    cases.append(case)
+                    continue
+                covered.append(found)
+                if not any(case in cases for case in found.cases):
+                    cases.append(found.cases[0])
+        ran = self._ran(candidate, reference, cases, seeds)
+        result = _judge(reference, seeds, ran, baseline, uncovered)
+        if result.status == "refused" or spec is None:
+            return result
+        for item in covered:
+            wanted = (needed or {}).get(item.shape.label, ())
+            more, lacking = self._exercising(candidate, reference, spec, item, wanted, seeds, ran)
+            ran = {**ran, **more}
+            uncovered += [
+                f"{need} at {item.shape.label}, and not at any shape small enough to interpret"
+                for need in lacking
+            ]
+        return _judge(reference, seeds, ran, baseline, uncovered)
+
+    def _ran(
+        self,
+        candidate: Program,
+        reference: Reference,
+        cases: Sequence[Case],
+        seeds: Sequence[int],
+    ) -> dict[Case, tuple[_Prepared, _Outcome]]:
+        """What became of the candidate in each case."""
         with self._lock:
             prepared = self._prepare(reference, cases, seeds)
         keys = [self._key(candidate, reference, case, seeds) for case in cases]
@@ -223,21 +265,62 @@ class CorrectnessChecker:
                 shutil.rmtree(folder, ignore_errors=True)
             self._outcomes.update(zip((keys[i] for i in new), ran, strict=True))
         outcomes = [self._outcomes[key] for key in keys]
-        return _judge(reference, cases, seeds, prepared, outcomes, baseline, uncovered)
+        return dict(zip(cases, zip(prepared, outcomes, strict=True), strict=True))
 
     def _covering(
         self, candidate: Program, spec: Spec, shape: Shape, cases: Sequence[Case]
-    ) -> Case | None:
-        """One of `cases`, else the cheapest other, that takes the candidate's path at `shape`."""
+    ) -> _Covered | None:
+        """Those of `cases`, else the cheapest other, that take the candidate's path at `shape`."""
         real, *probed = self._probe(candidate, [Case.of(shape), *cases])
         if real["failure"] is not None:
-            return cases[0]  # it fails before it launches: the check will say so
-        index = coverage.first_covering(probed, real)
-        if index is not None:
-            return cases[index]
+            return _Covered(shape, real, (cases[0],))  # it fails: the check will say so
+        if found := coverage.covering(probed, real):
+            return _Covered(shape, real, tuple(cases[index] for index in found))
         others = [Case.of(other) for other in coverage.smaller_shapes(spec, shape)]
-        index = coverage.first_covering(self._probe(candidate, others), real)
-        return None if index is None else others[index]
+        found = coverage.covering(self._probe(candidate, others), real)
+        return _Covered(shape, real, (others[found[0]],)) if found else None
+
+    def _exercising(
+        self,
+        candidate: Program,
+        reference: Reference,
+        spec: Spec,
+        covered: _Covered,
+        wanted: Collection[Need],
+        seeds: Sequence[int],
+        ran: Mapping[Case, tuple[_Prepared, _Outcome]],
+    ) -> tuple[dict[Case, tuple[_Prepared, _Outcome]], tuple[Need, ...]]:
+        """Further cases that run what those before have not, and what is lacking even so."""
+        traces = [
+            outcome.report["trace"]
+            for case, (_, outcome) in ran.items()
+            if case in covered.cases and outcome.failure is None
+        ]
+        more: dict[Case, tuple[_Prepared, _Outcome]] = {}
+        lacking = unmet(wanted, traces)
+        if not lacking:
+            return more, lacking
+        others = [Case.of(shape) for shape in coverage.wider_shapes(spec, covered.shape)]
+        probed = self._probe(candidate, others)
+        found = coverage.covering(probed, covered.real)
+        # Where the grid has stopped growing, loops go on instead: those cases first.
+        found.sort(key=lambda index: not coverage.same_grids(probed[index], covered.real))
+        for case in [others[index] for index in found if others[index] not in ran]:
+            if not lacking or len(more) == _FURTHER_CASES:
+                break
+            try:
+                one = self._ran(candidate, reference, [case], seeds[:1])
+            except InputKernelError:
+                continue  # the reference is not made for this shape
+            failure = one[case][1].failure
+            if failure is not None and (failure.over_limit or failure.beyond_interpreter):
+                continue
+            more |= one
+            if failure is not None:
+                break
+            traces.append(one[case][1].report["trace"])
+            lacking = unmet(wanted, traces)
+        return more, lacking
 
     def programs(
         self, program: Program, shape: Shape, smaller: Sequence[Shape]
@@ -254,6 +337,14 @@ class CorrectnessChecker:
         ]
 
     def _probe(self, candidate: Program, cases: Sequence[Case]) -> list[dict[str, Any]]:
+        keys = [json.dumps(case.applied(candidate).to_json(), sort_keys=True) for case in cases]
+        new = {key: case for key, case in zip(keys, cases, strict=True) if key not in self._probed}
+        if new:
+            found = self._probe_anew(candidate, list(new.values()))
+            self._probed.update(zip(new, found, strict=True))
+        return [self._probed[key] for key in keys]
+
+    def _probe_anew(self, candidate: Program, cases: Sequence[Case]) -> list[dict[str, Any]]:
         folder = Path(tempfile.mkdtemp(dir=self._root, prefix="probe-"))
         arguments = {
             "programs": [case.applied(candidate).to_json() for case in cases],
@@ -433,10 +524,8 @@ class _ProgramFailure:
 
 def _judge(
     reference: Reference,
-    cases: Sequence[Case],
     seeds: Sequence[int],
-    prepared: Sequence[_Prepared],
-    outcomes: Sequence[_Outcome],
+    ran: Mapping[Case, tuple[_Prepared, _Outcome]],
     baseline: LevelResult | None,
     uncovered: Sequence[str],
 ) -> LevelResult:
@@ -444,7 +533,7 @@ def _judge(
     messages: list[str] = []
     not_interpreted: list[str] = []
     over_limit: list[str] = []
-    for case, ready, outcome in zip(cases, prepared, outcomes, strict=True):
+    for case, (ready, outcome) in ran.items():
         failure = outcome.failure
         if failure is not None:
             if failure.over_limit:
@@ -569,6 +658,7 @@ def _case_record(case: Case, ready: _Prepared, outcome: _Outcome) -> dict[str, A
         "programs": report["programs"],
         "configurations": report["configurations"],
         "runs": len(report["runs"]),
+        "loops": {f"{k}:{line}": most for k, line, _, most in report["trace"]["rounds"]},
         "weights": report["weights"],
         "reference_precision": ready.precision,
         "why_native": ready.why_native,

@@ -10,7 +10,7 @@ wherever the real grid has more than one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xesmith.cascade.structure import is_block_size
@@ -27,6 +27,7 @@ UNSEEN_FLOP = 2e9
 UNSEEN_PROGRAM_COUNT = 192
 
 _TILES = (512, 1024, 2048)
+_NARROW = 64
 _SMALL = Budget(elements=2**18, flop=3e8)
 _LARGEST_DIM_COUNT = 6
 _UNSEEN_DIM_COUNT = 4
@@ -62,13 +63,34 @@ def smaller_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
     usual = spec.scale(shape)
     made = {other.label: other for other in _alternatives(spec, shape)}
     made.pop(usual.label, None)
+    return (usual, *_affordable(made.values()))
+
+
+def wider_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
+    """`smaller_shapes` and those in which two sizes are large and all others small, the
+    cheapest first: many tiles, and little work in each."""
+    made = {other.label: other for other in (*_alternatives(spec, shape), *_wide(spec, shape))}
+    return _affordable(made.values())
+
+
+def _affordable(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     affordable = [
         other
-        for other in made.values()
+        for other in shapes
         if other.input_elements <= LARGEST_ELEMENTS and (other.flop or 0) <= LARGEST_FLOP
     ]
     affordable.sort(key=lambda other: (other.flop or 0) + 100 * other.input_elements)
-    return (usual, *affordable)
+    return tuple(affordable)
+
+
+def _wide(spec: Spec, shape: Shape) -> Iterator[Shape]:
+    sizes = _large_sizes(shape)
+    small = {name: min(size, size % _NARROW + _NARROW) for name, size in sizes.items()}
+    names = sorted(sizes, key=lambda name: sizes[name])[-_LARGEST_DIM_COUNT:]
+    for tile in _TILES:
+        wide = {n: sizes[n] % tile + 2 * tile for n in names if sizes[n] >= 2 * tile}
+        for pair in itertools.combinations(wide, 2):
+            yield spec.resized(shape, {**small, **{name: wide[name] for name in pair}})
 
 
 def unseen_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
@@ -119,9 +141,17 @@ def _tiles(launch: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in constexprs.items() if is_block_size(name)}
 
 
-def first_covering(probed: Sequence[Mapping[str, Any]], real: Mapping[str, Any]) -> int | None:
-    """The index of the first probed case that covers `real` and is no great work."""
-    for index, small in enumerate(probed):
-        if covers(small, real) and programs(small) <= LARGEST_PROGRAM_COUNT:
-            return index
-    return None
+def covering(probed: Sequence[Mapping[str, Any]], real: Mapping[str, Any]) -> list[int]:
+    """The indices of the probed cases that cover `real` and are no great work."""
+    return [
+        index
+        for index, small in enumerate(probed)
+        if covers(small, real) and programs(small) <= LARGEST_PROGRAM_COUNT
+    ]
+
+
+def same_grids(small: Mapping[str, Any], real: Mapping[str, Any]) -> bool:
+    """Whether each launch has as many programs as at the real shape."""
+    return all(
+        a["grid"] == b["grid"] for a, b in zip(small["launches"], real["launches"], strict=True)
+    )

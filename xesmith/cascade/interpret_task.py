@@ -230,8 +230,8 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     Returns:
         {"failure", "failed_run", "runs": [{"seed", "configuration", "how", "outputs", "file",
         "inputs_changed", "broken_guards", "outside"}], "launches", "programs",
-        "configurations", "torch_operators", "changed_by_kernels", "weights", "notes"}.
-        "how" is one of `HOW`.
+        "configurations", "torch_operators", "changed_by_kernels", "weights", "notes", "trace"}.
+        "trace" is `Trace.to_json` of all runs. "how" is one of `HOW`.
     """
     prepared = Path(arguments["prepared"])
     order: list[int] = arguments["order"]
@@ -270,6 +270,7 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     report["configurations"] = session.watch.configurations
     report["weights"] = runner.weights
     report["notes"] = session.notes
+    report["trace"] = session.watch.trace.to_json()
     return report
 
 

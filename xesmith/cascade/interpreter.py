@@ -7,6 +7,7 @@ Replaces, for the life of a (disposable) process:
 - `Autotuner.run`: no benchmark, since that runs every configuration on the same buffers; the
   configuration asked for is launched, as a call after tuning would, or as the first call would,
   in which it has been launched before on the same buffers;
+- the rewriting of a kernel, which puts in marks that tell what ran (`traced_kernels`);
 - bfloat16 arithmetic and rounding, which the interpreter does on the bits as integers.
 
 Runs in worker processes started with TRITON_INTERPRET=1.
@@ -27,6 +28,7 @@ import torch
 from torch.utils import _python_dispatch
 
 from xesmith.cascade.guarded_memory import GuardedMemory
+from xesmith.cascade.traced_kernels import Trace
 from xesmith.ghost.driver import GhostDriver, Limits, Target
 
 # Triton has no type stubs, and what is used of it and of PyTorch here is internal.
@@ -68,7 +70,10 @@ class Watch:
     outside: dict[tuple[str, str, int | None], OutsideAccess] = field(
         default_factory=dict[tuple[str, str, "int | None"], OutsideAccess]
     )
-    kernel: str = ""
+    trace: Trace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trace = Trace(self.source_path)
 
     def begin(self, memory: GuardedMemory, configuration: int) -> None:
         self.memory = memory
@@ -92,6 +97,7 @@ def install(watch: Watch, backend: str, properties: dict[str, Any]) -> None:
     executor = triton_interpreter.GridExecutor
     executor.__call__ = _executor_call(watch, executor.__call__)
     builder: Any = triton_interpreter.interpreter_builder
+    watch.trace.install(triton_interpreter.FunctionRewriter)
     _remember_patches()
     _skip_overflow_checks(builder)
     _replace_grid_index(builder, watch)
@@ -162,13 +168,13 @@ def _executor_call(watch: Watch, original: Callable[..., Any]) -> Callable[..., 
         if watch.leave_out:
             watch.left_out.append(_describe(executor, args, kwargs))
             return None
-        outer, watch.kernel = watch.kernel, name
+        outer, watch.trace.kernel = watch.trace.kernel, name
         try:
             # The interpreter's own torch calls are neither the program's nor on a device.
             with _disable_torch_function(), _disable_dispatch_modes():
                 return original(executor, *args, **kwargs)
         finally:
-            watch.kernel = outer
+            watch.trace.kernel = outer
 
     return call
 
@@ -274,7 +280,7 @@ def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
     seen, farthest = watch.memory.outside(addresses, size)
     if not seen:
         return
-    key = (watch.kernel, op, _line(watch.source_path))
+    key = (watch.trace.kernel, op, _line(watch.source_path))
     access = watch.outside.setdefault(key, OutsideAccess(*key))
     access.elements += seen
     access.farthest_bytes = max(access.farthest_bytes, farthest)

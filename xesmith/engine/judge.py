@@ -9,10 +9,11 @@ from functools import partial
 from xesmith.cascade import coverage, structure, syntax
 from xesmith.cascade.correctness import DEFAULT_SEEDS, Case, Reference
 from xesmith.cascade.examine import Examination
+from xesmith.cascade.exercise import needs
 from xesmith.cascade.lowering import judge_lowering
 from xesmith.cascade.performance import judge_performance
 from xesmith.cascade.record import LEVELS, LevelResult, Verdict
-from xesmith.engine.problem import AS_WRITTEN, Problem
+from xesmith.engine.problem import AS_WRITTEN, Problem, shape_name
 from xesmith.engine.session import Session
 from xesmith.errors import InputKernelError
 from xesmith.ghost.launch import Launch, Program
@@ -204,15 +205,24 @@ class Judge:
         baseline: Baseline,
         seeds: Sequence[int] = DEFAULT_SEEDS,
         *,
-        unseen: bool = False,
+        examinations: Mapping[str, Examination] | None = None,
+        unseen: bool = True,
     ) -> LevelResult:
         """The results of `text` at every case of the baseline, against the reference.
 
         Where none of these takes the path of a shape of the spec, one that does is added.
 
         Args:
+            examinations: of `text`, by shape name; what runs there must have run in a case.
+                None where they are not known: then nothing is asked of the cases.
             unseen: also at shapes beyond the spec's.
         """
+        known = examinations or {}
+        needed = {
+            shape.label: needs(known[name])
+            for shape in self.problem.shapes
+            if (name := shape_name(shape)) in known
+        }
         result = self.session.checker.check(
             self.problem.program(text),
             self.reference,
@@ -221,6 +231,7 @@ class Judge:
             baseline=baseline.correctness,
             spec=self.problem.spec,
             shapes=self.problem.shapes,
+            needed=needed,
         )
         if not unseen or result.status != "passed":
             return result
