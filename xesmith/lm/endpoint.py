@@ -162,13 +162,11 @@ class EndpointChannel:
             took = time.monotonic() - start
             self.budget.charge(usage, took)
         text = self.redactor.text(files.storable(received.text))
-        return Reply(
-            text[: self._settings.max_reply_characters],
-            self._settings.model,
-            received.finish or "stop",
-            usage,
-            round(took, 3),
-        )
+        longest = self._settings.max_reply_characters
+        finish = received.finish or "stop"
+        if len(text) > longest:
+            text, finish = text[:longest], "size"
+        return Reply(text, self._settings.model, finish, usage, round(took, 3))
 
     def _describe(self, request: Request) -> facade.Model:
         try:
