@@ -261,7 +261,8 @@ class Ledger:
     def revise(self, trial_id: int, verdict: Mapping[str, Any], *, accepted: bool) -> Trial:
         """A trial that was judged further than before."""
         self._db.execute(
-            "UPDATE trial SET verdict=?, accepted=? WHERE id=?", (_json(verdict), accepted, trial_id)
+            "UPDATE trial SET verdict=?, accepted=? WHERE id=?",
+            (_json(verdict), accepted, trial_id),
         )
         return self.trial(trial_id)
 

@@ -16,44 +16,54 @@ from xesmith.errors import UsageError, nearest
 if TYPE_CHECKING:
     from xesmith.lm.stand_in import Fault
 
-_PANEL = "Model"
+MODEL_PANEL = "Model"
 
 LmOption = Annotated[
     str | None,
-    typer.Option("--lm", help="Model, as LiteLLM names it: openai/gpt-5.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--lm", help="Model, as LiteLLM names it: openai/gpt-5.", rich_help_panel=MODEL_PANEL
+    ),
 ]
 LmBaseOption = Annotated[
     str | None,
     typer.Option(
-        "--lm-base", help="Server: http://host:port/v1; default: its own.", rich_help_panel=_PANEL
+        "--lm-base",
+        help="Server: http://host:port/v1; default: its own.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 LmApiOption = Annotated[
     str | None,
     typer.Option(
-        "--lm-api", help="Kind of endpoint: chat (default) or responses.", rich_help_panel=_PANEL
+        "--lm-api",
+        help="Kind of endpoint: chat (default) or responses.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 LmTimeoutOption = Annotated[
     float | None,
     typer.Option(
-        "--lm-timeout", help="Seconds for a whole reply; default: 300.", rich_help_panel=_PANEL
+        "--lm-timeout", help="Seconds for a whole reply; default: 300.", rich_help_panel=MODEL_PANEL
     ),
 ]
 BudgetTokensOption = Annotated[
     int | None,
-    typer.Option("--budget-tokens", help="Tokens that a run may spend.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--budget-tokens", help="Tokens that a run may spend.", rich_help_panel=MODEL_PANEL
+    ),
 ]
 BudgetUsdOption = Annotated[
     float | None,
-    typer.Option("--budget-usd", help="US dollars that a run may spend.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--budget-usd", help="US dollars that a run may spend.", rich_help_panel=MODEL_PANEL
+    ),
 ]
 BudgetSecondsOption = Annotated[
     float | None,
     typer.Option(
         "--budget-seconds",
         help="Seconds that a run may wait for the model.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 

@@ -16,7 +16,8 @@ from xesmith.cli.common import (
     print_json,
     progress,
 )
-from xesmith.cli.options import (
+from xesmith.cli.lm import (
+    MODEL_PANEL,
     BudgetSecondsOption,
     BudgetTokensOption,
     BudgetUsdOption,
@@ -24,6 +25,9 @@ from xesmith.cli.options import (
     LmBaseOption,
     LmOption,
     LmTimeoutOption,
+    lm_overrides,
+)
+from xesmith.cli.options import (
     ReferenceOption,
     SpecOption,
     TargetOption,
@@ -32,7 +36,6 @@ from xesmith.cli.options import (
     VariantOption,
 )
 from xesmith.errors import UsageError
-from xesmith.lm.record import ModelError
 
 if TYPE_CHECKING:
     from xesmith.engine.optimize import Result
@@ -85,26 +88,44 @@ def optimize(
     iterations: Annotated[
         int | None,
         typer.Option(
-            "--iterations", min=1, help="Most tries of a model per stage; default: the stage's."
+            "--iterations",
+            min=1,
+            rich_help_panel=MODEL_PANEL,
+            help="Most tries of a model per stage; default: the stage's.",
         ),
     ] = None,
     samples: Annotated[
-        int, typer.Option("--samples", min=1, max=16, help="Answers of a model per try.")
+        int,
+        typer.Option(
+            "--samples",
+            min=1,
+            max=16,
+            rich_help_panel=MODEL_PANEL,
+            help="Answers of a model per try.",
+        ),
     ] = 1,
     record: Annotated[
         Path | None,
-        typer.Option("--record", help="Keep every exchange with the endpoint in this folder."),
+        typer.Option(
+            "--record",
+            rich_help_panel=MODEL_PANEL,
+            help="Keep every exchange with the endpoint in this folder.",
+        ),
     ] = None,
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", min=0, help="Seconds to wait for a reply in an exchange folder; 0: stop."
+            "--wait",
+            min=0,
+            rich_help_panel=MODEL_PANEL,
+            help="Seconds to wait for a reply in an exchange folder; 0: stop.",
         ),
     ] = 0.0,
     withhold_evidence: Annotated[
         bool,
         typer.Option(
             "--withhold-evidence",
+            rich_help_panel=MODEL_PANEL,
             help="Keep the compiler's facts from the model, to learn what they are worth.",
         ),
     ] = False,
@@ -121,6 +142,7 @@ def optimize(
     from xesmith.engine.run_folder import RunFolder
     from xesmith.engine.run_setup import RunSetup
     from xesmith.engine.session import Session
+    from xesmith.lm.record import ModelError
     from xesmith.report.files import write_results
     from xesmith.report.model import build
     from xesmith.report.terminal import show
@@ -132,15 +154,9 @@ def optimize(
         planner=planner,
         proposers=parse_proposers(proposer),
         channels=ChannelOptions(
-            {
-                "model": lm,
-                "base_url": lm_base,
-                "api": lm_api,
-                "timeout_s": lm_timeout,
-                "budget_tokens": budget_tokens,
-                "budget_usd": budget_usd,
-                "budget_seconds": budget_seconds,
-            },
+            lm_overrides(
+                *(lm, lm_base, lm_api, lm_timeout, budget_tokens, budget_usd, budget_seconds)
+            ),
             record=record,
             wait_s=wait,
         ),

@@ -19,6 +19,7 @@ from xesmith.engine.state import ProposerAtWork, State
 from xesmith.errors import UsageError, nearest
 from xesmith.knowledge import load_knowledge
 from xesmith.ledger import Ledger
+from xesmith.lm.folder import FolderChannel
 from xesmith.stage_contract import Stage
 from xesmith.stages.proposers.rules import RulesProposer
 
@@ -58,6 +59,9 @@ class RunSetup:
                 where="--planner",
                 remedy="add lm, exchange:DIR or replay:DIR to --proposer",
             )
+        for name in self.proposers:
+            if name.kind == "replay" and name.folder is not None:
+                FolderChannel(name.folder, replay=True)  # says so where there is none
         kinds = {name.kind for name in self.proposers}
         given = [name for name, value in self.channels.settings.items() if value is not None]
         if "lm" in kinds:
