@@ -116,6 +116,16 @@ def test_what_was_captured_before_a_failure_is_kept(uncached, script):
     assert run.failure.kind == "crash"
 
 
+def test_a_program_that_ends_its_server_is_told_so_and_the_next_one_runs(uncached, script):
+    text = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"
+    run = uncached.run(script(text))
+    assert run.failure is not None
+    # Of no kind that is kept: another run may not meet it.
+    assert run.failure.kind == "lost"
+    assert "server ended while the program was at work" in run.failure.message
+    assert uncached.run(script(HEAD)).failure is None
+
+
 def test_a_program_that_never_ends_is_ended(impatient, script):
     run = impatient.run(script(HEAD + "while True: pass\n"))
     assert run.failure is not None

@@ -144,7 +144,7 @@ def test_a_server_that_dies_answers_for_its_tasks_and_is_started_anew(tmp_path):
         while not (tmp_path / "a" / "grandchild").exists():
             time.sleep(0.01)
         os.kill(pool._process.pid, signal.SIGKILL)
-        assert future.result(timeout=5).status == "crash"
+        assert future.result(timeout=5).status == "lost"
         assert pool.run(f"{TASKS}:echo", {}, folder=tmp_path / "b").status == "ok"
 
 

@@ -40,7 +40,7 @@ _POINTERS_NOTE = (
 )
 
 #: failures that another run or machine may not have
-_NOT_CACHED = ("timeout", "memory", "cancelled")
+_NOT_CACHED = ("timeout", "memory", "cancelled", "lost")
 
 
 class Lowerer:
@@ -400,6 +400,8 @@ def _death(
         numbers = {"limit_bytes": memory_bytes}
     elif result.status == "cancelled":
         return Failure(kind="cancelled", level=level, message="cancelled")
+    elif result.status == "lost":
+        message, numbers = f"{result.stderr_tail} while {who} was at work", {}
     else:
         ended = (
             signal.Signals(result.signal).name if result.signal else f"exit code {result.exit_code}"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import xesmith
 from xesmith.errors import ToolchainError
 
-Status = Literal["ok", "raised", "crash", "timeout", "memory", "cancelled"]
+Status = Literal["ok", "raised", "crash", "timeout", "memory", "cancelled", "lost"]
 
 #: what a worker may know of our environment: no keys, no proxies
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CC")
@@ -44,7 +44,8 @@ class TaskResult:
 
     "ok": `value` is what the function returned. "raised": `error` has type, message and
     traceback. "crash": it died by `signal` or left with `exit_code` before giving a result.
-    "timeout", "memory": it was ended at its limit. "cancelled": by `WorkerPool.cancel`.
+    "timeout", "memory": it was ended at its limit. "cancelled": by `WorkerPool.cancel`. "lost":
+    the server itself ended before the task did, which says nothing of the task.
     """
 
     status: Status
@@ -267,7 +268,7 @@ class WorkerPool:
             orphans = [self._pending.pop(request_id)[0] for request_id in mine]
         for future in orphans:
             future.set_result(
-                TaskResult(status="crash", stderr_tail=f"the {self._role} server ended")
+                TaskResult(status="lost", stderr_tail=f"the {self._role} server ended")
             )
 
 
