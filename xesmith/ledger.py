@@ -21,6 +21,9 @@ from typing import Any
 from xesmith.errors import UsageError
 from xesmith.lm.record import Message, Reply, Request, Usage
 
+#: stages of trials that are no candidates: the kernel as given, and the file at a run's end
+BASELINE, FINAL = "baseline", "final"
+
 _SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE run (

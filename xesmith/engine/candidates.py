@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,13 +9,12 @@ from typing import Any
 
 from xesmith.cascade.correctness import DEFAULT_SEEDS
 from xesmith.cascade.examine import Examination
-from xesmith.cascade.lowering import lowered_hash
 from xesmith.cascade.performance import predicted_seconds
 from xesmith.cascade.record import LevelResult, Verdict
-from xesmith.contracts import ProgramEvidence
 from xesmith.cost import order_key
 from xesmith.engine.judge import Baseline, Judge, Say, verdict
 from xesmith.engine.state import State
+from xesmith.engine.trials import keep_trial
 from xesmith.launch_plan import PlanError
 from xesmith.ledger import Ledger, Trial, text_digest
 from xesmith.stage_contract import Stage
@@ -131,40 +129,9 @@ class Candidates:
             parent=before.trial.id,
             exchange=None if exchange is None else exchange.id,
         )
-        kept = self.keep(trial, candidate.text, candidate.examinations, candidate.seconds)
+        trial = replace(trial, wall_seconds=candidate.seconds)
+        kept = keep_trial(self._ledger, trial, candidate.text, candidate.examinations)
         return Judged(candidate.proposal, judged, candidate.examinations, kept)
-
-    def keep(
-        self,
-        trial: Trial,
-        text: str,
-        examinations: Mapping[str, Examination],
-        wall_seconds: float,
-    ) -> Trial:
-        """The trial in the ledger, with all that its verdict rests on."""
-        if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
-            assert known.id is not None
-            if known.accepted == trial.accepted:
-                return known
-            return self._ledger.revise(known.id, trial.verdict, accepted=trial.accepted)
-        evidence = {
-            name: {
-                "evidence": [e.model_dump(mode="json") for e in item.evidence],
-                "findings": [f.model_dump(mode="json") for f in item.findings],
-            }
-            for name, item in examinations.items()
-        }
-        return self._ledger.add(
-            replace(
-                trial,
-                summary={name: summary(item) for name, item in examinations.items()},
-                lowered_hash=lowered_hash(examinations) or None,
-                predicted_seconds=predicted_seconds(examinations),
-                wall_seconds=wall_seconds,
-            ),
-            source_text=text,
-            evidence_json=json.dumps(evidence, sort_keys=True),
-        )
 
 
 def _text(proposal: Proposal) -> str | None:
@@ -186,11 +153,6 @@ def _rendered(proposals: Sequence[Proposal]) -> tuple[dict[str, Proposal], list[
         except PlanError as error:
             unfit.append(f"{proposal.note}: no launch plan: {error.what} ({error.where})")
     return by_text, unfit
-
-
-def summary(item: Examination) -> dict[str, Any]:
-    """The contract names' values of one shape, for reports."""
-    return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
 
 
 def rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:

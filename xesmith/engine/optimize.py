@@ -14,14 +14,13 @@ from xesmith.cascade.record import LevelResult
 from xesmith.engine.candidates import Candidates
 from xesmith.engine.judge import Baseline, Judge, Say, verdict
 from xesmith.engine.state import ProposerAtWork, State
-from xesmith.ledger import Ledger, StageOutcome, Trial, text_digest
+from xesmith.engine.trials import keep_baseline, keep_trial
+from xesmith.ledger import FINAL, Ledger, StageOutcome, Trial, text_digest
 from xesmith.stage_contract import Stage
 from xesmith.stages.draft import Draft
 
 #: seeds that no candidate has met before the final check
 FINAL_SEEDS = (101, 102, 103)
-BASELINE = "baseline"
-FINAL = "final"
 
 #: makes the proposers of a run, in the order in which each stage asks them
 MakeProposers = Callable[[Candidates], Sequence[ProposerAtWork]]
@@ -74,7 +73,7 @@ class Optimizer:
         started = time.monotonic()
         known = self._judge.baseline()
         candidates = Candidates(self._judge, known, self._ledger, self._say)
-        state = baseline = self._start(candidates, known, time.monotonic() - started)
+        state = baseline = self._start(known, time.monotonic() - started)
         proposers = self._make_proposers(candidates)
         outcomes: list[StageOutcome] = []
         for position, stage in enumerate(self._order(baseline)):
@@ -89,17 +88,9 @@ class Optimizer:
         self._ledger.finish()
         return Result(baseline, state, improved, tuple(outcomes), final_check)
 
-    def _start(self, candidates: Candidates, known: Baseline, wall_seconds: float) -> State:
+    def _start(self, known: Baseline, wall_seconds: float) -> State:
         source = self._judge.problem.source
-        trial = Trial(
-            stage=BASELINE,
-            proposer="user",
-            note="as given",
-            source=text_digest(source),
-            verdict=verdict([LevelResult("lowering", "passed"), known.correctness]).to_json(),
-            accepted=True,
-        )
-        kept = candidates.keep(trial, source, known.examinations, wall_seconds)
+        kept = keep_baseline(self._ledger, source, known, wall_seconds)
         draft = Draft(self._judge.kernel_file, self._judge.session.device.kind)
         return State(draft, source, known.examinations, kept)
 
@@ -165,8 +156,9 @@ class Optimizer:
             verdict=verdict([result]).to_json(),
             accepted=result.status == "passed",
             parent=state.trial.id,
+            wall_seconds=time.monotonic() - started,
         )
-        candidates.keep(trial, state.text, state.examinations, time.monotonic() - started)
+        keep_trial(self._ledger, trial, state.text, state.examinations)
         return result
 
 

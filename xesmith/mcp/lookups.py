@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from pathlib import Path
 from typing import Literal
 
@@ -15,16 +14,14 @@ from xesmith.assets import asset_folder
 from xesmith.cascade.record import Verdict
 from xesmith.device import FACTS, device_names, load_device
 from xesmith.errors import UsageError, nearest
-from xesmith.findings.record import KINDS
 from xesmith.knowledge import Entry, load_knowledge
 from xesmith.launch_plan import LaunchPlan
-from xesmith.ledger import Ledger, Trial
+from xesmith.ledger import BASELINE, Ledger, Trial
 from xesmith.mcp.levels import LevelAnswer, level_answers
 from xesmith.mcp.run import best_trial, find_trial, opened_ledger
 from xesmith.mcp.text import microseconds, short
 from xesmith.mcp.tool import Answer, Ask, Say, Tool
 from xesmith.mcp.workbench import Workbench
-from xesmith.report.model import BASELINE
 from xesmith.stage_contract import Stage, load_stages
 
 _KNOWLEDGE_CHARACTERS = 8000
@@ -180,27 +177,15 @@ class KnowledgeAnswer(Answer):
 
 
 def knowledge_search(ask: KnowledgeAsk, _: Workbench, __: Say) -> KnowledgeAnswer:
-    found = list(load_knowledge().entries)
-    if ask.finding is not None:
-        if ask.finding not in KINDS:
-            raise UsageError(
-                f"unknown finding kind '{ask.finding}'", remedy=nearest(ask.finding, KINDS)
-            )
-        found = [entry for entry in found if ask.finding in entry.findings]
-    if ask.stage is not None:
-        known = load_stages()
-        if ask.stage not in known:
-            raise UsageError(f"unknown stage '{ask.stage}'", remedy=nearest(ask.stage, known))
-        found = [entry for entry in found if known[ask.stage].wants_knowledge(entry.id)]
-    if ask.target is not None:
-        device = load_device(ask.target)
-        wanted = (device.name, device.kind)
-        found = [e for e in found if not e.applies.devices or set(wanted) & set(e.applies.devices)]
-    words = set(_words(ask.query))
-    if words:
-        scores = {entry.id: _score(entry, words) for entry in found}
-        found = [entry for entry in found if scores[entry.id]]
-        found.sort(key=lambda entry: -scores[entry.id])
+    known = load_stages()
+    if ask.stage is not None and ask.stage not in known:
+        raise UsageError(f"unknown stage '{ask.stage}'", remedy=nearest(ask.stage, known))
+    found = load_knowledge().search(
+        ask.query,
+        stage=None if ask.stage is None else known[ask.stage],
+        device=None if ask.target is None else load_device(ask.target),
+        finding=ask.finding,
+    )
     chosen: list[EntryAnswer] = []
     characters = 0
     for entry in found[: ask.limit]:
@@ -209,17 +194,6 @@ def knowledge_search(ask: KnowledgeAsk, _: Workbench, __: Say) -> KnowledgeAnswe
             break  # entries are never cut
         chosen.append(_entry_answer(entry))
     return KnowledgeAnswer(entries=chosen, more=len(found) - len(chosen))
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", text.lower())
-
-
-def _score(entry: Entry, words: set[str]) -> int:
-    """Words that the entry has; those of its id and its findings count double."""
-    named = set(_words(" ".join((entry.id, *entry.findings))))
-    rest = set(_words(" ".join((entry.statement, entry.before or "", entry.after or ""))))
-    return 2 * len(words & named) + len(words & (rest - named))
 
 
 def _entry_answer(entry: Entry) -> EntryAnswer:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from xesmith.cascade.correctness import Reference
 from xesmith.cascade.examine import Examination
-from xesmith.cascade.lowering import lowered_hash
-from xesmith.cascade.performance import predicted_seconds
-from xesmith.cascade.record import LevelResult, Verdict
-from xesmith.contracts import ProgramEvidence
-from xesmith.engine.judge import Baseline, verdict
+from xesmith.cascade.record import Verdict
+from xesmith.engine.judge import Baseline
 from xesmith.engine.problem import Problem
 from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
 from xesmith.engine.session import Session
+from xesmith.engine.trials import keep_baseline, keep_trial
 from xesmith.errors import UsageError
-from xesmith.ledger import Ledger, StageOutcome, Trial, text_digest
-from xesmith.report.model import BASELINE, FINAL
+from xesmith.ledger import BASELINE, FINAL, Ledger, StageOutcome, Trial, text_digest
 
 PROPOSER = "mcp"
 
@@ -67,16 +62,7 @@ class Run:
 
     def baseline(self, problem: Problem, baseline: Baseline) -> Trial:
         """The trial of the kernel as it was given, which every other goes back to."""
-        levels = [LevelResult("lowering", "passed"), baseline.correctness]
-        trial = Trial(
-            stage=BASELINE,
-            proposer="user",
-            note="as given",
-            source=text_digest(problem.source),
-            verdict=verdict(levels).to_json(),
-            accepted=True,
-        )
-        return self._kept(trial, problem.source, baseline.examinations)
+        return keep_baseline(self._ledger, problem.source, baseline)
 
     def parent(self, trial_id: int) -> tuple[Trial, str]:
         """An accepted trial and its text.
@@ -118,7 +104,7 @@ class Run:
             parent=parent.id,
             wall_seconds=wall_seconds,
         )
-        kept = self._kept(trial, text, examinations)
+        kept = keep_trial(self._ledger, trial, text, examinations)
         self._tell_stages()
         return kept
 
@@ -145,32 +131,6 @@ class Run:
                 status, reason = "refused", "no candidate was accepted"
             self._ledger.set_stage(StageOutcome(name, place, status, reason))
         self._ledger.finish()
-
-    def _kept(self, trial: Trial, text: str, examinations: Mapping[str, Examination]) -> Trial:
-        if (known := self._ledger.find(trial.stage, trial.source, trial.parent)) is not None:
-            return known
-        evidence = {
-            name: {
-                "evidence": [e.model_dump(mode="json") for e in item.evidence],
-                "findings": [f.model_dump(mode="json") for f in item.findings],
-            }
-            for name, item in examinations.items()
-        }
-        return self._ledger.add(
-            replace(
-                trial,
-                summary={name: _summary(item) for name, item in examinations.items()},
-                lowered_hash=lowered_hash(examinations) if examinations else None,
-                predicted_seconds=predicted_seconds(examinations),
-            ),
-            source_text=text,
-            evidence_json=json.dumps(evidence, sort_keys=True) if examinations else None,
-        )
-
-
-def _summary(item: Examination) -> dict[str, Any]:
-    """The contract names' values of one shape, for reports."""
-    return dict(ProgramEvidence.of(item.evidence).values) if item.evidence else {}
 
 
 def opened_ledger(folder: str) -> Ledger:

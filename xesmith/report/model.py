@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xesmith.ledger import Ledger, StageOutcome, Trial
+from xesmith.ledger import BASELINE, FINAL, Ledger, StageOutcome, Trial
 from xesmith.report.spending import Spending, spending
 from xesmith.report.tree import Node, tree
-
-BASELINE, FINAL = "baseline", "final"
 
 Values = Mapping[str, Any]
 
