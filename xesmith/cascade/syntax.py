@@ -76,12 +76,11 @@ class _Surroundings:
                 modules[name] = dotted if modules.get(name, dotted) == dotted else None
         names = {*baseline.regions, *(f.name for f in baseline.jit_functions)}
         names |= {c.name for c in baseline.constants if _is_plain(c.value)}
-        names |= {
-            node.name
-            for source in added
-            for node in ast.parse(source).body
-            if isinstance(node, ast.FunctionDef)
-        }
+        for node in (node for source in added for node in ast.parse(source).body):
+            if isinstance(node, ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Assign) and _is_plain(ast.unparse(node.value)):
+                names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         return cls(modules, frozenset(names))
 
 

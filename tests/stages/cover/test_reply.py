@@ -119,6 +119,11 @@ def test_one_name_twice_is_refused(kernel_file):
     )
 
 
+def test_pythons_warnings_about_an_answer_are_not_ours(kernel_file):
+    odd = KERNEL.replace("x + x", "x + (2if n is 3 else 4)")
+    assert "double_kernel" in parse_reply(f"```python\n{odd}\n```", kernel_file).sources
+
+
 def test_notes_are_one_short_line(kernel_file):
     text = answer(note="a\x1b[31mb " + "c" * 500)
     note = parse_reply(text, kernel_file).note

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import warnings
 from dataclasses import dataclass
 
 from xesmith.errors import XesmithError
@@ -152,7 +153,9 @@ def _told(error: XesmithError) -> str:
 
 def _kernels(code: str, kernel_file: KernelFile) -> dict[str, str]:
     try:
-        body = ast.parse(code).body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a text that is not ours
+            body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         at = f"line {error.lineno} of the code: " if isinstance(error, SyntaxError) else ""
         what = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
