@@ -84,7 +84,7 @@ def verify(
             # run.
             if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
                 shown.say("checking its results")
-                levels.append(judge.correctness(text, baseline, unseen=True))
+                levels.append(judge.correctness(text, baseline, examinations=after))
         description = session.description
     judged = verdict(levels)
     if as_json:

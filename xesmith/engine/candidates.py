@@ -105,15 +105,22 @@ class Candidates:
                 return seen
         self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
         started = time.monotonic()
-        result = self.results(candidate.text)
+        result = self.results(candidate.text, candidate.examinations)
         candidate.seconds += time.monotonic() - started
         return result
 
     def results(
-        self, text: str, seeds: Sequence[int] = DEFAULT_SEEDS, *, unseen: bool = False
+        self,
+        text: str,
+        examinations: Mapping[str, Examination],
+        seeds: Sequence[int] = DEFAULT_SEEDS,
+        *,
+        unseen: bool = False,
     ) -> LevelResult:
-        """The level "correctness" of a text, asked anew."""
-        return self._judge.correctness(text, self._baseline, seeds, unseen=unseen)
+        """The level "correctness" of a text, asked anew. `examinations`: of the text."""
+        return self._judge.correctness(
+            text, self._baseline, seeds, examinations=examinations, unseen=unseen
+        )
 
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
         judged = verdict(candidate.levels)
