@@ -101,7 +101,7 @@ def launch(**changes):
         "constexprs": {"BLOCK_M": "128", "HEAD_DIM": "64"},
         "options": {"num_warps": "8"},
     }
-    return {"failure": None, "launches": [one | changes]}
+    return {"failure": None, "launches": [one | changes], "alternatives": ["_xs_f_1"]}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,10 @@ def launch(**changes):
 )
 def test_what_covers(changes, covered):
     assert coverage.covers(launch(**changes), launch()) is covered
+
+
+def test_another_alternative_of_the_launch_plan_covers_nothing():
+    assert not coverage.covers(launch() | {"alternatives": ["_xs_f_2"]}, launch())
 
 
 def test_another_number_of_launches_or_a_failure_covers_nothing():
@@ -154,13 +158,14 @@ def test_unseen_shapes_go_beyond_each_size_and_have_no_two_alike(tmp_path):
     spec = load_spec(tmp_path / "spec.yaml")
     (shape,) = spec.shapes()
     sizes = [
-        {name: unseen.dims[name] for name in "MNK"}
-        for unseen in coverage.unseen_shapes(spec, shape)
+        [tuple(unseen.dims[name] for name in "MNK") for unseen in choice]
+        for choice in coverage.unseen_shapes(spec, shape)
     ]
+    # Where the first of a row is too much to interpret, the second serves.
     assert sizes == [
-        {"M": 1280, "N": 256, "K": 512},
-        {"M": 256, "N": 1280, "K": 512},
-        {"M": 256, "N": 512, "K": 1280},
+        [(1280, 256, 512), (1280, 192, 256)],
+        [(256, 1280, 512), (192, 1280, 256)],
+        [(256, 512, 1280), (192, 256, 1280)],
     ]
 
 

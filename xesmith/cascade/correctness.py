@@ -30,7 +30,7 @@ from xesmith.worker.client import TaskResult, WorkerPool
 
 DEFAULT_SEEDS = (0, 1, 2)
 _FAULTS_SHOWN = 6  # of one case
-_FURTHER_CASES = 4  # for what no other case has run, at one shape
+_FURTHER_CASES = 6  # for what no other case has run, at one shape
 _REFERENCE_TASK = "xesmith.cascade.interpret_task:reference"
 _CANDIDATE_TASK = "xesmith.cascade.interpret_task:candidate"
 _PROBE_TASK = "xesmith.cascade.interpret_task:probe"
@@ -239,7 +239,8 @@ class CorrectnessChecker:
             ran = {**ran, **more}
             uncovered += [
                 f"{need} at {item.shape.label}, and not at any shape small enough to interpret"
-                for need in lacking
+                # What stands in a loop follows from it.
+                for need in [n for n in lacking if n.what == "loop"] or lacking
             ]
         return _judge(reference, seeds, ran, baseline, uncovered)
 
@@ -300,14 +301,17 @@ class CorrectnessChecker:
         lacking = unmet(wanted, traces)
         if not lacking:
             return more, lacking
-        others = [Case.of(shape) for shape in coverage.wider_shapes(spec, covered.shape)]
-        probed = self._probe(candidate, others)
+        others = coverage.wider_shapes(spec, covered.shape)
+        probed = self._probe(candidate, [Case.of(other) for other in others])
         found = coverage.covering(probed, covered.real)
-        # Where the grid has stopped growing, loops go on instead: those cases first.
+        # Where the grid has stopped growing, loops go on instead: those shapes first.
         found.sort(key=lambda index: not coverage.same_grids(probed[index], covered.real))
-        for case in [others[index] for index in found if others[index] not in ran]:
+        further = coverage.spread([others[index] for index in found], covered.shape)
+        for case in map(Case.of, further):
             if not lacking or len(more) == _FURTHER_CASES:
                 break
+            if case in ran:
+                continue
             try:
                 one = self._ran(candidate, reference, [case], seeds[:1])
             except InputKernelError:
@@ -356,7 +360,8 @@ class CorrectnessChecker:
         if result.status == "ok":
             return result.value
         failure = _program_failure(result, self._timeout_s, self._memory_bytes)
-        return [{"failure": str(failure), "launches": []} for _ in cases]
+        failed: dict[str, Any] = {"failure": str(failure), "launches": [], "alternatives": []}
+        return [failed for _ in cases]
 
     def passing(
         self,

@@ -3,8 +3,8 @@
 A candidate may launch its new kernels only where their guards hold (`n_cols % 4096 == 0`), so a
 scaled-down shape can take the original path: it would show that the original is right, and
 nothing of the candidate. A small case covers a shape where the program launches the same
-kernels in the same order, with the same tiles and options, in grids of more than one program
-wherever the real grid has more than one.
+kernels in the same order, by the same alternatives of its launch plan, with the same tiles and
+options, in grids of more than one program wherever the real grid has more than one.
 """
 
 from __future__ import annotations
@@ -24,20 +24,26 @@ LARGEST_PROGRAM_COUNT = 1024
 #: the most that is interpreted for one shape that the spec does not have
 UNSEEN_ELEMENTS = 2**22
 UNSEEN_FLOP = 2e9
-UNSEEN_PROGRAM_COUNT = 192
+UNSEEN_PROGRAM_COUNT = 256
 
 _TILES = (512, 1024, 2048)
-_NARROW = 64
+_NARROW = (64, 256, 512)
 _SMALL = Budget(elements=2**18, flop=3e8)
 _LARGEST_DIM_COUNT = 6
 _UNSEEN_DIM_COUNT = 4
+#: step, and how many of them the first small size is
+_UNSEEN_STEPS = ((256, 1), (64, 3))
 
 
 def covers(small: Mapping[str, Any], real: Mapping[str, Any]) -> bool:
     """Whether what was probed (`interpret_task.probe`) of a small case covers a real one."""
-    return same_kernels(small, real) and all(
-        a["options"] == b["options"] and _tiles(a) == _tiles(b)
-        for a, b in zip(small["launches"], real["launches"], strict=True)
+    return (
+        same_kernels(small, real)
+        and small["alternatives"] == real["alternatives"]
+        and all(
+            a["options"] == b["options"] and _tiles(a) == _tiles(b)
+            for a, b in zip(small["launches"], real["launches"], strict=True)
+        )
     )
 
 
@@ -67,10 +73,21 @@ def smaller_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
 
 
 def wider_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
-    """`smaller_shapes` and those in which two sizes are large and all others small, the
+    """`smaller_shapes` and those in which two sizes at most are large and all others small, the
     cheapest first: many tiles, and little work in each."""
     made = {other.label: other for other in (*_alternatives(spec, shape), *_wide(spec, shape))}
     return _affordable(made.values())
+
+
+def spread(shapes: Sequence[Shape], real: Shape) -> tuple[Shape, ...]:
+    """`shapes` in another order: the first, then the first in which each size is the real one
+    (a branch may ask for it), then the others."""
+    at_size = [
+        next((shape for shape in shapes if shape.dims[name] == size), None)
+        for name, size in _large_sizes(real).items()
+    ]
+    order = [*shapes[:1], *(shape for shape in at_size if shape is not None), *shapes]
+    return tuple({shape.label: shape for shape in order}.values())
 
 
 def _affordable(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
@@ -85,32 +102,47 @@ def _affordable(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
 
 def _wide(spec: Spec, shape: Shape) -> Iterator[Shape]:
     sizes = _large_sizes(shape)
-    small = {name: min(size, size % _NARROW + _NARROW) for name, size in sizes.items()}
     names = sorted(sizes, key=lambda name: sizes[name])[-_LARGEST_DIM_COUNT:]
-    for tile in _TILES:
+    for narrow, tile in itertools.product(_NARROW, _TILES):
+        small = {name: min(size, size % narrow + narrow) for name, size in sizes.items()}
         wide = {n: sizes[n] % tile + 2 * tile for n in names if sizes[n] >= 2 * tile}
-        for pair in itertools.combinations(wide, 2):
-            yield spec.resized(shape, {**small, **{name: wide[name] for name in pair}})
+        for count in (0, 1, 2):
+            for chosen in itertools.combinations(wide, count):
+                yield spec.resized(shape, {**small, **{name: wide[name] for name in chosen}})
 
 
-def unseen_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
+def unseen_shapes(spec: Spec, shape: Shape) -> tuple[tuple[Shape, ...], ...]:
     """Shapes that tell a general program from one made for `shape` alone.
 
     In each, one size is larger than in `shape` by 256, and all others are small and different
     from each other, so that neither a bound taken from the spec nor one size in another's place
-    (N for K, in a spec of squares) gives the right result. Remainders by 256 stay.
+    (N for K, in a spec of squares) gives the right result. For each size that is made larger
+    there are several, the best first: in that, remainders by 256 stay, in the next, those by 64.
     """
     names = sorted(sizes := _large_sizes(shape), key=lambda name: sizes[name])
-    found: list[Shape] = []
+    found: list[tuple[Shape, ...]] = []
     for larger in names[-_UNSEEN_DIM_COUNT:]:
         others = [name for name in names if name != larger]
-        changes = {
-            name: min(sizes[name], sizes[name] % 256 + 256 * count)
-            for count, name in enumerate(others, start=1)
+        made = [
+            spec.resized(
+                shape,
+                {
+                    **{
+                        name: min(sizes[name], sizes[name] % step + step * count)
+                        for count, name in enumerate(others, start=least)
+                    },
+                    larger: sizes[larger] + 256,
+                },
+            )
+            for step, least in _UNSEEN_STEPS
+        ]
+        affordable = {
+            other.label: other
+            for other in made
+            if other.input_elements <= UNSEEN_ELEMENTS and (other.flop or 0) <= UNSEEN_FLOP
         }
-        made = spec.resized(shape, {**changes, larger: sizes[larger] + 256})
-        if made.input_elements <= UNSEEN_ELEMENTS and (made.flop or 0) <= UNSEEN_FLOP:
-            found.append(made)
+        if affordable:
+            found.append(tuple(affordable.values()))
     return tuple(found)
 
 

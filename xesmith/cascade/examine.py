@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from xesmith import cost, evidence, findings
+from xesmith.cascade.overflow import overflows
 from xesmith.device import Device
 from xesmith.evidence.record import Evidence
 from xesmith.findings.record import Finding
@@ -17,13 +18,16 @@ class Examination:
     """Evidence per launch and configuration in launch order, and all findings.
 
     `failure` is the program's own (it did not come to its end); that of a launch is in its
-    evidence. `variant` names the shape of the spec that the program was run at.
+    evidence. `variant` names the shape of the spec that the program was run at. `made_bytes` is
+    GhostRun's; `overflows` are lines whose offsets wrap (see `overflow`).
     """
 
     evidence: tuple[Evidence, ...]
     findings: tuple[Finding, ...]
     failure: Failure | None
     variant: str | None = None
+    made_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    overflows: tuple[int, ...] = ()
 
     @property
     def first_failure(self) -> Failure | None:
@@ -46,6 +50,8 @@ def examine(run: GhostRun, device: Device, *, variant: str | None = None) -> Exa
         findings=tuple(_named(found, variant)),
         failure=run.failure,
         variant=variant,
+        made_bytes=run.made_bytes,
+        overflows=tuple(sorted({line for item in run.lowerings for line in overflows(item)})),
     )
 
 

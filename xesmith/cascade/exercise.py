@@ -2,16 +2,18 @@
 
 A small shape may cover a real one (see `coverage`) and yet leave most of a kernel alone: with few
 tiles each program of a persistent kernel takes one, so what goes wrong from one tile to the next
-does not show, and a branch for large sizes is never entered. So each line that reads, writes or
-multiplies at the real shape must have run, and each loop that goes round more than once there
-must have gone round more than once, in a case that covers the shape.
+does not show, and a branch for large sizes is never entered. So each line that loads or stores at
+the real shape must have done so, and more than once in a program where it does so there; each loop
+that goes round more than once there must have gone round more than once; both in a case that covers
+the shape.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from xesmith.cascade.examine import Examination
 from xesmith.evidence.record import Evidence, Loop, Ttir
@@ -19,19 +21,20 @@ from xesmith.evidence.record import Evidence, Loop, Ttir
 
 @dataclass(frozen=True, order=True)
 class Need:
-    """A line of a launched kernel (or of a function that it calls) that must have run.
+    """What a launched kernel (or a function that it calls) must have done.
 
-    `rounds`: of the loop at that line, in one run of it; 0 where there is no loop.
+    `times`: 1, or 2 for more than once. Of an access, in one program; of a loop, rounds in one
+    run of it.
     """
 
     kernel: str
     line: int
-    rounds: int = 0
+    what: Literal["access", "loop"]
+    times: int
 
     def __str__(self) -> str:
-        what = "the loop" if self.rounds else "the access"
-        much = " more than once" if self.rounds > 1 else ""
-        return f"line {self.line}: {what} of {self.kernel} runs{much}"
+        much = " more than once" if self.times > 1 else ""
+        return f"line {self.line}: the {self.what} of '{self.kernel}' runs{much}"
 
 
 def needs(examination: Examination) -> frozenset[Need]:
@@ -43,12 +46,33 @@ def _needs(evidence: Evidence) -> Iterator[Need]:
     ttir, file = evidence.ttir, evidence.launch["file"]
     if ttir is None:
         return
-    for fact in (*ttir.accesses, *ttir.dots):
-        if fact.reached and fact.site.line is not None and fact.site.file == file:
-            yield Need(evidence.kernel, fact.site.line)
+    # An unrolled loop leaves copies of what is in it. Where the compiler makes two versions of a
+    # loop, of which one runs, they differ in their masks.
+    copies: dict[tuple[int, int | None, bool, str], float] = defaultdict(float)
+    for access in ttir.accesses:
+        line = access.site.line
+        if access.op == "prefetch" or not access.reached:
+            continue
+        if line is not None and access.site.file == file:
+            key = (line, access.site.column, access.masked, access.op)
+            copies[key] += _rounds(access.loop, ttir)
+    for (line, *_), times in copies.items():
+        if times:
+            yield Need(evidence.kernel, line, "access", 2 if times > 1 else 1)
     for loop in ttir.loops:
         if loop.site.line is not None and loop.site.file == file and _repeats(loop, ttir):
-            yield Need(evidence.kernel, loop.site.line, 2)
+            yield Need(evidence.kernel, loop.site.line, "loop", 2)
+
+
+def _rounds(loop: int | None, ttir: Ttir) -> float:
+    """How often a loop's body runs in a program, on the mean; an unknown count is 1."""
+    times = 1.0
+    while loop is not None:
+        around = ttir.loops[loop]
+        trips = around.trip_count if around.trip_count is not None else around.trip_mean
+        times *= 1.0 if trips is None else trips
+        loop = around.parent
+    return times
 
 
 def _repeats(loop: Loop, ttir: Ttir) -> bool:
@@ -71,16 +95,15 @@ def _repeats(loop: Loop, ttir: Ttir) -> bool:
 
 def unmet(wanted: Iterable[Need], traces: Iterable[Mapping[str, Any]]) -> tuple[Need, ...]:
     """Of `wanted`, what none of the traces (`Trace.to_json`) has, in the order of lines."""
-    ran: set[tuple[str, int]] = set()
-    rounds: dict[tuple[str, int], int] = {}
+    most: dict[tuple[str, str, int], int] = defaultdict(int)
     for trace in traces:
-        ran |= {(k, line) for k, first, last in trace["ran"] for line in range(first, last + 1)}
-        for kernel, first, last, most in trace["rounds"]:
-            for line in range(first, last + 1):
-                rounds[kernel, line] = max(most, rounds.get((kernel, line), 0))
+        for what, name in (("access", "accessed"), ("loop", "rounds")):
+            for kernel, first, last, times in trace[name]:
+                for line in range(first, last + 1):
+                    key = (what, kernel, line)
+                    most[key] = max(most[key], times)
     return tuple(
         need
-        for need in sorted(wanted, key=lambda need: (need.line, need.kernel, need.rounds))
-        if (need.kernel, need.line) not in ran
-        or rounds.get((need.kernel, need.line), 0) < need.rounds
+        for need in sorted(wanted, key=lambda need: (need.line, need))
+        if most[need.what, need.kernel, need.line] < need.times
     )

@@ -30,6 +30,9 @@ from xesmith.ghost.torch_device import GhostTorch
 
 MODULE_NAME = "xesmith_program"
 
+#: what chooses among a launch plan's alternatives (launch_plan/block_runtime.py)
+_FIRST_ALTERNATIVE = "_xs_first"
+
 #: ways in which a candidate is run
 HOW = ("usual", "reverse", "tuning", "left out")
 _TRACEBACK_CHARACTERS = 4000
@@ -73,6 +76,7 @@ class _Session:
         install(self.watch, self.backend, self.properties)
         with self._guarded("import"):
             self.module = self._load()
+        self._watch_alternatives()
 
     def _load(self) -> types.ModuleType:
         path = self.program.path
@@ -86,6 +90,27 @@ class _Session:
         sys.modules[MODULE_NAME] = module
         exec(compile(source, path, "exec"), module.__dict__)
         return module
+
+    def _watch_alternatives(self) -> None:
+        """Tells the watch which alternatives of a generated launch plan are taken."""
+        first = getattr(self.module, _FIRST_ALTERNATIVE, None)
+        if first is None:
+            return
+        taken = self.watch.alternatives
+
+        def watched(alternative: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                chosen = alternative(*args, **kwargs)
+                if chosen is not None:
+                    taken.append(alternative.__name__)
+                return chosen
+
+            return call
+
+        def call(alternatives: Any, options: Any, arguments: Any) -> Any:
+            return first([watched(a) for a in alternatives], options, arguments)
+
+        setattr(self.module, _FIRST_ALTERNATIVE, call)
 
     @contextlib.contextmanager
     def _guarded(self, stage: str) -> Generator[None]:
@@ -281,13 +306,14 @@ def probe(arguments: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
     Returns:
         Per case {"failure": text | None, "launches": [{"kernel", "grid", "constexprs",
-        "options"}]}.
+        "options"}], "alternatives": [name, ...] of its launch plan, as they were taken}.
     """
     programs: list[dict[str, Any]] = arguments["programs"]
     try:
         session = _Session({**arguments, "program": programs[0]}, computes=False)
     except ProgramError as error:
-        return [{"failure": str(error), "launches": []} for _ in programs]
+        failed = {"failure": str(error), "launches": [], "alternatives": []}
+        return [failed for _ in programs]
     found: list[dict[str, Any]] = []
     for program in programs:
         session.program = Program.from_json(program)
@@ -301,7 +327,13 @@ def probe(arguments: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
             session.forward(model, values, 0)
         except ProgramError as error:
             failure = str(error)
-        found.append({"failure": failure, "launches": session.watch.left_out})
+        found.append(
+            {
+                "failure": failure,
+                "launches": session.watch.left_out,
+                "alternatives": list(session.watch.alternatives),
+            }
+        )
     return found
 
 

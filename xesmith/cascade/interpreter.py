@@ -66,6 +66,7 @@ class Watch:
     configurations: int = 1  # the most that any autotuned kernel has
     launches: dict[str, int] = field(default_factory=dict[str, int])
     left_out: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    alternatives: list[str] = field(default_factory=list[str])
     programs: int = 0
     outside: dict[tuple[str, str, int | None], OutsideAccess] = field(
         default_factory=dict[tuple[str, str, "int | None"], OutsideAccess]
@@ -81,6 +82,7 @@ class Watch:
         self.reverse = self.tuning = self.leave_out = False
         self.launches = {}
         self.left_out = []
+        self.alternatives.clear()
         self.programs = 0
         self.outside = {}
 
@@ -204,6 +206,7 @@ def _replace_grid_index(builder: Any, watch: Watch) -> None:
 
     def set_grid_idx(x: int, y: int, z: int) -> None:
         watch.programs += 1
+        watch.trace.begin_program()
         if watch.reverse:
             nx, ny, nz = builder.grid_dim
             x, y, z = nx - 1 - x, ny - 1 - y, nz - 1 - z
@@ -276,6 +279,8 @@ def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
     addresses = pointers.data
     if mask is not None and not mask.all():
         addresses = addresses[np.broadcast_to(mask, addresses.shape)]
+    if addresses.size and (line := _line(watch.source_path)) is not None:
+        watch.trace.access(line)
     size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
     seen, farthest = watch.memory.outside(addresses, size)
     if not seen:

@@ -7,13 +7,14 @@ least one shape must change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.record import LevelResult
 from xesmith.contracts import Outcome, ProgramEvidence, check_all
-from xesmith.evidence.record import Dot, Evidence
+from xesmith.evidence.record import Dot, Evidence, Ttir
 
 #: findings that refuse a candidate by themselves: the code would be wrong on the device
 _FATAL_FINDINGS = ("2d-op-illegal",)
@@ -67,6 +68,10 @@ def judge_lowering(
         ]
         if name in before:
             messages += [f"{name}: {text}" for text in _coarser_dots(before[name], item)]
+            messages += [f"{name}: {text}" for text in _unwritten(before[name], item, "empty")]
+            if item.overflows and not before[name].overflows:
+                line = item.overflows[0]
+                messages.append(f"{name}: line {line}: an offset of more than 32 bits wraps around")
     if messages:
         return LevelResult("lowering", "refused", tuple(messages), facts)
 
@@ -88,6 +93,7 @@ def judge_lowering(
         elif status == "passed" and not all(outcomes):
             status = "not_read"
         unknown = [*_levels_not_read(item), *_unchecked(before[name], item)]
+        unknown += _unwritten(before[name], item, "filled")
         messages += [f"{name}: not read: {text}" for text in unknown]
         if unknown and status == "passed":
             status = "not_read"
@@ -116,6 +122,60 @@ def _coarser_dots(before: Examination, after: Examination) -> Iterator[str]:
             yield f"{at} adds up in {dot.acc_type}, coarser than the baseline's products"
         if (bits := _bits(dot.a_type, dot.b_type, precision=dot.input_precision)) < factors:
             yield f"{at} keeps {bits} bits of its factors, the baseline's {factors}"
+
+
+def _unwritten(before: Examination, after: Examination, origin: str) -> Iterator[str]:
+    """Outputs made as `origin` that the kernels cannot have written whole: too few bytes are stored.
+
+    Where the baseline stores too few as well, something else than its kernels fills them.
+    """
+    wanted = after.made_bytes.get(origin, 0)
+    stored, usual = _stored_bytes(after), _stored_bytes(before)
+    if stored is None or usual is None or stored >= wanted:
+        return
+    if usual >= sum(before.made_bytes.values()):
+        yield f"the kernels store {stored} bytes at most, and the outputs hold {wanted}" + (
+            "" if origin == "empty" else ": whether the rest is right as it was made is not checked"
+        )
+
+
+def _stored_bytes(item: Examination) -> int | None:
+    """What all launches store, no less than what they do: a condition that may hold does, and
+    masked elements count. None where that is not known, as with atomics."""
+    total = 0.0
+    for evidence in item.evidence:
+        ttir = evidence.ttir
+        if ttir is None or ttir.counts.atomics or evidence.failure is not None:
+            return None
+        programs = math.prod(evidence.launch["grid"]) * evidence.launch["repeats"]
+        for access in ttir.accesses:
+            if access.op != "store" or not access.reached:
+                continue
+            times = _most_rounds(access.loop, ttir)
+            if times is None:
+                return None
+            total += programs * times * math.prod(access.shape) * access.element_bits / 8
+    return math.ceil(total)
+
+
+def _most_rounds(loop: int | None, ttir: Ttir) -> float | None:
+    """A bound of how often a loop's body runs, on the mean over all programs.
+
+    Where counts differ, their mean is known, or the middle of their bounds, which is half of the
+    count at least. Of two such loops nothing is known: their counts may go together.
+    """
+    times, uneven = 1.0, 0
+    while loop is not None:
+        around = ttir.loops[loop]
+        if around.trip_count is not None:
+            times *= around.trip_count
+        elif around.trip_mean is not None:
+            times *= 2 * around.trip_mean
+            uneven += 1
+        else:
+            return None
+        loop = around.parent
+    return times if uneven < 2 else None
 
 
 def _dots(item: Examination) -> Iterator[Dot]:

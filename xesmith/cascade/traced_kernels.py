@@ -1,9 +1,9 @@
-"""Which lines of a program's kernels the interpreter ran, and how often their loops went round.
+"""What a program's kernels accessed in the interpreter, line by line, and how their loops went.
 
 The interpreter rewrites a kernel's syntax tree before it runs it; here marks are put in first:
-one before each statement, one around what a `for` loop goes through, one at each round of a
-`while` loop. A mark takes its line from the frame that it is called from, and costs about a
-hundredth of the operation on arrays that stands beside it.
+one before each statement (which tells the lines that it spans), one around what a `for` loop goes
+through, one at each round of a `while` loop. A mark takes its line from the frame that it is called
+from.
 
 Runs in worker processes started with TRITON_INTERPRET=1.
 """
@@ -26,17 +26,31 @@ Span = tuple[str, int, int]
 
 @dataclass
 class Trace:
-    """What ran since the process began. `kernel` is the one that is running."""
+    """What was done since the process began. `kernel` is the one that is running."""
 
     source_path: str
     kernel: str = ""
-    ran: set[Span] = field(default_factory=set[Span])
+    #: how often a statement accessed memory in one program, at most; wholly masked counts not
+    accessed: dict[Span, int] = field(default_factory=dict[Span, int])
     #: the most rounds that one run of the loop took
     rounds: dict[Span, int] = field(default_factory=dict[Span, int])
 
+    _now: dict[Span, int] = field(default_factory=dict[Span, int])
+    _lines: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+
+    def begin_program(self) -> None:
+        """Tells that another program of the grid begins."""
+        self._now.clear()
+
+    def access(self, line: int) -> None:
+        """Takes note of an access by the statement at a line."""
+        at = (self.kernel, *self._lines.get(line, (line, line)))
+        self._now[at] = times = self._now.get(at, 0) + 1
+        self.accessed[at] = max(times, self.accessed.get(at, 0))
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "ran": [list(span) for span in sorted(self.ran)],
+            "accessed": [[*span, most] for span, most in sorted(self.accessed.items())],
             "rounds": [[*span, most] for span, most in sorted(self.rounds.items())],
         }
 
@@ -53,8 +67,9 @@ class Trace:
             return self.kernel, frame.f_lineno, frame.f_lineno + further
 
         def ran(further: int) -> None:
-            if (at := span(further)) is not None:
-                self.ran.add(at)
+            if (at := span(further)) is not None and at[1] not in self._lines:
+                _, first, last = at
+                self._lines.update(dict.fromkeys(range(first, last + 1), (first, last)))
 
         def rounds(items: Iterable[Any], further: int) -> Iterable[Any]:
             at = span(further)
@@ -66,8 +81,8 @@ class Trace:
 
         def again(further: int) -> None:
             if (at := span(further)) is not None:
-                running[at] += 1
-                self._took(at, running[at])
+                running[at] = round_ = running.get(at, 0) + 1
+                self._took(at, round_)
 
         marks = ((_RAN, ran), (_ROUNDS, rounds), (_ENTERED, entered), (_AGAIN, again))
         for name, mark in marks:

@@ -147,11 +147,12 @@ class Judge:
         if spec is None:
             return []
         for shape in self.problem.shapes:
-            shapes = coverage.unseen_shapes(spec, shape)
-            counts = self.session.checker.programs(baseline, shape, shapes) if shapes else []
-            for unseen, count in zip(shapes, counts, strict=True):
-                if count is not None and count <= coverage.UNSEEN_PROGRAM_COUNT:
-                    cases[Case.of(unseen)] = None
+            for choice in coverage.unseen_shapes(spec, shape):
+                counts = self.session.checker.programs(baseline, shape, choice)
+                for unseen, count in zip(choice, counts, strict=True):
+                    if count is not None and count <= coverage.UNSEEN_PROGRAM_COUNT:
+                        cases[Case.of(unseen)] = None
+                        break
         return list(cases)
 
     def syntax(self, text: str) -> LevelResult:

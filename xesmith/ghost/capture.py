@@ -109,6 +109,8 @@ class Recorder:
     ) -> None:
         self.lowerings: list[Lowering] = []
         self.notes: list[str] = []
+        #: of what the program returned (see `torch_device.made_bytes`)
+        self.made_bytes: dict[str, int] = {}
         #: the exceptions raised into the program for a failure that is recorded
         self.raised: list[tuple[BaseException, Failure]] = []
         self._target = target

@@ -17,7 +17,7 @@ from xesmith.ghost.driver import Target
 from xesmith.ghost.foreign import foreign
 from xesmith.ghost.inputs import empty_input
 from xesmith.ghost.launch import Program
-from xesmith.ghost.torch_device import GhostTorch
+from xesmith.ghost.torch_device import GhostTorch, made_bytes
 from xesmith.lowering.record import Failure
 
 MODULE_NAME = "xesmith_program"
@@ -42,7 +42,7 @@ def run_program(program: Program, target: Target, recorder: Recorder) -> Failure
             level = "model"
             recorder.enter_phase(level)
             with torch.no_grad():
-                _call_model(program, module)
+                recorder.made_bytes = made_bytes(_call_model(program, module))
     except SystemExit as error:
         if error.code in (None, 0):
             return None
@@ -72,7 +72,7 @@ def _load(program: Program) -> types.ModuleType:
     return module
 
 
-def _call_model(program: Program, module: types.ModuleType) -> None:
+def _call_model(program: Program, module: types.ModuleType) -> Any:
     import torch
 
     model_class = _required(module, "Model", program)
@@ -88,7 +88,7 @@ def _call_model(program: Program, module: types.ModuleType) -> None:
         inputs = list(_required(module, "get_inputs", program)())
     else:
         inputs = [empty_input(spec) for spec in program.inputs]
-    model(*inputs)
+    return model(*inputs)
 
 
 def _required(module: types.ModuleType, name: str, program: Program) -> Any:

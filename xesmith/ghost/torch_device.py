@@ -21,7 +21,7 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 #: an operation on no more than this is computed
 LARGEST_COMPUTED_BYTES = 1 << 20
@@ -181,7 +181,12 @@ class _Uncomputed(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = dict(kwargs or {})
+        made = self._answered(func, args, dict(kwargs or {}))
+        _note_origin(func._schema, args, kwargs or {}, made)
+        return made
+
+    @staticmethod
+    def _answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "device" in kwargs:  # from torch.set_default_device, which acts below our other mode
             kwargs["device"] = _on_cpu(kwargs["device"])
         schema = func._schema
@@ -204,6 +209,47 @@ class _Uncomputed(TorchDispatchMode):
         if made is None or (operand_bytes == 0 and _bytes(made) <= LARGEST_COMPUTED_BYTES):
             return func(*args, **kwargs)
         return tree_map_only(torch.Tensor, _blank, made)
+
+
+#: name that the functions which make a tensor of nothing, or of one value, share -> how it is told
+_MADE = {"empty": "empty", "zeros": "filled", "ones": "filled", "full": "filled"}
+
+
+def _note_origin(schema: Any, args: Any, kwargs: Mapping[str, Any], made: Any) -> None:
+    """Marks tensors that PyTorch made and gave no values but one; a write takes the mark away."""
+    name = schema.name.removeprefix("aten::").removeprefix("new_").removesuffix("_like")
+    if isinstance(made, torch.Tensor) and (origin := _MADE.get(name.removesuffix("_strided"))):
+        cast(Any, made).xesmith_origin = origin
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        for tensor in tree_leaves(args[i] if i < len(args) else kwargs.get(argument.name)):
+            if isinstance(tensor, torch.Tensor):
+                cast(Any, _root(tensor)).xesmith_origin = None
+
+
+def _root(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor._base is None else tensor._base
+
+
+def made_bytes(returned: Any) -> dict[str, int]:
+    """Bytes of the returned tensors that only kernels can have written, by what they were made as:
+    "empty", or "filled" with one value. Views with gaps or overlaps count for nothing."""
+    most: dict[int, tuple[str, int]] = {}
+    for tensor in tree_leaves(returned):
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+            continue
+        origin: str | None = getattr(_root(tensor), "xesmith_origin", None)
+        reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if origin is None or reach + 1 != tensor.numel():
+            continue
+        held = most.get(id(_root(tensor)), (origin, 0))[1]
+        size_bytes = tensor.numel() * tensor.element_size()
+        most[id(_root(tensor))] = origin, max(held, size_bytes)
+    totals: dict[str, int] = {}
+    for origin, size_bytes in most.values():
+        totals[origin] = totals.get(origin, 0) + size_bytes
+    return totals
 
 
 #: larger tensors all lie on one piece of memory, since a program may fill a GPU that has more

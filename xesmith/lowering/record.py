@@ -34,7 +34,8 @@ class Failure:
 
     kind: "python" (the program raised), "compile" (the compiler refused), "out_of_resources"
     (the device would refuse: SLM, work-group size), "crash", "timeout", "memory", "native"
-    (ocloc refused or gave a degenerate binary), "options" (an option would be ignored).
+    (ocloc refused or gave a degenerate binary), "options" (an option would be ignored), "lost"
+    (the worker's server ended before it was done).
     level: the level that was being made, or "launch", "import", "model".
     """
 
@@ -93,13 +94,15 @@ class GhostRun:
     """A program run on the ghost device: its launches in order, each lowered.
 
     `failure` is set when the program itself did not come to its end; what was captured
-    before that is kept.
+    before that is kept. `made_bytes`: of the outputs that only kernels can have written, by what
+    they were before: "empty", or "filled" with one value.
     """
 
     lowerings: tuple[Lowering, ...]
     failure: Failure | None
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    made_bytes: dict[str, int] = field(default_factory=dict[str, int])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -111,4 +114,5 @@ class GhostRun:
             failure=Failure.from_json(data.get("failure")),
             notes=tuple(data.get("notes", ())),
             seconds=data.get("seconds", 0.0),
+            made_bytes=data.get("made_bytes", {}),
         )

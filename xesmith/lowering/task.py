@@ -54,6 +54,7 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         failure=failure,
         notes=tuple(recorder.notes),
         seconds=time.perf_counter() - started,
+        made_bytes=recorder.made_bytes,
     )
     return {"run": run.to_json(), "dependencies": _dependencies(program)}
 
