@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from xesmith.cost import derive, order_key
-from xesmith.cost.executed import UnknownTripsError, executed, loop_times, trip_count
+from xesmith.cost.dealing import busiest_share
+from xesmith.cost.executed import (
+    UnknownTripsError,
+    executed,
+    loop_times,
+    mean_iterations,
+    trip_count,
+)
 from xesmith.cost.model import dram_bytes, predict, tensor_bytes
 from xesmith.cost.occupancy import occupancy, residency
 from xesmith.device import load_device
+from xesmith.evidence.record import ProgramGroup
 
 B70 = load_device("bmg-g31")
 
@@ -113,6 +121,115 @@ def test_a_tail_wave_costs_a_whole_round(evidence_maker: ModuleType) -> None:
     full = predict(m.make(launch=m.launch(grid=(32, 1, 1))), B70)
     tail = predict(m.make(launch=m.launch(grid=(33, 1, 1))), B70)
     assert tail.parts["dpas"] == 2 * full.parts["dpas"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "share"),
+    [
+        # (programs, work of one) on 32 Xe cores -> programs of each on the busiest one
+        ([(36, 1.0)], [2]),
+        ([(4, 2.0), (28, 1.0)], [1, 0]),  # 36 tiles, one program a Xe core: 2 tiles
+        ([(28, 0.0), (36, 1.0)], [0, 2]),  # 36 tiles, two programs a Xe core: 2 tiles
+        ([(36, 2.0), (28, 1.0)], [2, 0]),  # 100 tiles, two programs a Xe core: 4 tiles
+        ([(28, 3.0), (4, 4.0)], [0, 1]),  # 100 tiles, one program a Xe core: 4 tiles
+        ([(20, 3.0)], [1]),  # a grid that leaves Xe cores idle
+        # Causal attention: 16 lengths, 64 programs of each; 2 of each on every Xe core
+        ([(64, float(length)) for length in range(1, 17)], [2] * 16),
+        # one of each kind on every Xe core, and what is left over longest first: 5 + 3 and 4 + 3
+        ([(33, 3.0), (33, 5.0)], [1, 2]),
+    ],
+)
+def test_what_the_busiest_xe_core_runs(groups: list[tuple[int, float]], share: list[int]) -> None:
+    assert busiest_share(groups, 32) == share
+
+
+def _tiles(m: ModuleType, *groups: tuple[int, int], outer: bool) -> Any:
+    """A gemm of 256x256 tiles with K = 4096: (programs, tiles of each of them)."""
+    tile_bytes = 2.0 * (256 + 256) * 4096 + 2.0 * 256 * 256
+    programs = sum(n for n, _ in groups)
+    tiles = sum(n * each for n, each in groups) / programs
+    inner = m.loop(index=int(outer), parent=0 if outer else None)
+    walk = (m.loop(trip_count=None, trip_mean=tiles),) if outer else ()
+    main = m.native_loop(index=int(outer), parent=0 if outer else None)
+    around = (m.native_loop(instructions=300),) if outer else ()
+    dot = m.dot(loop=int(outer))
+    return m.make(
+        launch=m.launch(
+            grid=(programs, 1, 1),
+            values={
+                "a": m.tensor(1536, 4096),
+                "b": m.tensor(4096, 1536),
+                "c": m.tensor(1536, 1536),
+            },
+        ),
+        ttir=m.ttir(
+            dots=(dot,),
+            loops=(*walk, inner),
+            bytes_loaded_per_program=2.0 * (256 + 256) * 4096 * tiles,
+            bytes_stored_per_program=2.0 * 256 * 256 * tiles,
+            program_groups=tuple(
+                ProgramGroup(
+                    programs=n,
+                    iterations=(*((float(each),) if outer else ()), 128.0 * each),
+                    bytes_moved=tile_bytes * each,
+                )
+                for n, each in groups
+            ),
+        ),
+        ttgir=m.ttgir(dots=(dot,)),
+        native=m.native(
+            loops=(*around, main),
+            main_loop=int(outer),
+            sends_2d=tuple(m.send_2d(loop=int(outer)) for _ in range(3)),
+        ),
+    )
+
+
+def test_walking_over_tiles_does_not_speed_up_the_busiest_core(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    # 36 tiles on 32 Xe cores: some core computes two, whoever deals them.
+    each = predict(_tiles(m, (36, 1), outer=False), B70)
+    walked = predict(_tiles(m, (28, 1), (4, 2), outer=True), B70)
+    # 2 tiles of 2 * 256 * 256 * 4096 FLOP on 8 XVEs of 256 FLOP/clock at 2.28 GHz: 230 us
+    two_tiles = 2 * 2 * 256 * 256 * 4096 / (8 * 256 * 2.28e9)
+    assert two_tiles == pytest.approx(229.95e-6, rel=1e-4)
+    for prediction in (each, walked):
+        assert prediction.parts["dpas"] == pytest.approx(two_tiles)
+        # what two tiles load and store, at 64 B/clock
+        assert prediction.parts["l2"] == pytest.approx(2 * 4325376 / 64 / 2.28e9)
+    for part in ("dpas", "l1", "latency", "l2", "memory"):
+        assert walked.parts[part] == pytest.approx(each.parts[part]), part
+    assert walked.seconds == pytest.approx(each.seconds, rel=0.01)
+    # Where the tiles come out even there is nothing to lose: 64 tiles, 2 for each of 32.
+    even = predict(_tiles(m, (32, 2), outer=True), B70)
+    assert even.parts["dpas"] == pytest.approx(two_tiles)
+    # What memory delivers follows all tiles, not the busiest core's.
+    assert even.parts["memory"] == pytest.approx(64 / 36 * walked.parts["memory"])
+
+
+def test_programs_that_differ_are_dealt_as_whole_programs(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    # 32 programs on 32 Xe cores: half run one loop, half the other. No core runs both.
+    groups = tuple(
+        ProgramGroup(programs=16, iterations=iterations, bytes_moved=100.0)
+        for iterations in ((128.0, 0.0), (0.0, 128.0))
+    )
+    evidence = m.make(
+        launch=m.launch(grid=(32, 1, 1)),
+        ttir=m.ttir(dots=(), loops=(m.loop(), m.loop(index=1)), program_groups=groups),
+        ttgir=m.ttgir(dots=()),
+        native=m.native(
+            instructions=200,
+            loops=(
+                m.native_loop(instructions=50, dpas=0),
+                m.native_loop(index=1, instructions=60, dpas=0),
+            ),
+        ),
+    )
+    run = executed(evidence, 32)
+    assert (run.work_groups, run.bytes_moved) == (1, 100.0)
+    # 90 outside the loops, and the longer one of them 128 times
+    assert run.counts["instructions"] == 90 + 60 * 128
 
 
 def test_the_issue_time(evidence_maker: ModuleType) -> None:
@@ -269,8 +386,8 @@ def test_a_loop_that_igc_unrolled_runs_less_often(evidence_maker: ModuleType) ->
     m = evidence_maker
     # 2 * 256 * 256 * 32 FLOP over 32 warps are 32 dpas of 4096 FLOP; 64 means unrolled by two.
     native = m.native(loops=(m.native_loop(dpas=64),))
-    assert loop_times(m.ttir(), m.ttgir(), m.native(), {}) == [128]
-    assert loop_times(m.ttir(), m.ttgir(), native, {}) == [64]
+    assert loop_times(m.ttir(), m.ttgir(), m.native(), [128]) == [128]
+    assert loop_times(m.ttir(), m.ttgir(), native, [128]) == [64]
 
 
 def test_nested_loops_multiply(evidence_maker: ModuleType) -> None:
@@ -287,8 +404,9 @@ def test_nested_loops_multiply(evidence_maker: ModuleType) -> None:
         ),
         main_loop=1,
     )
-    assert loop_times(ttir, m.ttgir(dots=()), native, {}) == [3, 15]
-    run = executed(m.make(ttir=ttir, ttgir=m.ttgir(dots=()), native=native))
+    assert mean_iterations(ttir, {}) == [3, 15]
+    assert loop_times(ttir, m.ttgir(dots=()), native, [3, 15]) == [3, 15]
+    run = executed(m.make(ttir=ttir, ttgir=m.ttgir(dots=()), native=native), 32)
     # 50 outside the loops once, 30 of the outer body 3 times, 20 of the inner 15 times
     assert run.counts["instructions"] == 50 + 30 * 3 + 20 * 15
 
@@ -298,10 +416,10 @@ def test_another_nest_in_native_code_matches_the_main_loop(evidence_maker: Modul
     native = m.native(
         loops=(m.native_loop(dpas=0, loads_2d=0), m.native_loop(index=1)), main_loop=1
     )
-    assert loop_times(m.ttir(), m.ttgir(), native, {}) == [1, 128]
+    assert loop_times(m.ttir(), m.ttgir(), native, [128]) == [1, 128]
     unknown = m.ttir(loops=(m.loop(trip_count=None),))
     with pytest.raises(UnknownTripsError, match="line 9"):
-        loop_times(unknown, m.ttgir(), native, {})
+        loop_times(unknown, m.ttgir(), native, [None])
 
 
 def _two_versions(m: ModuleType, reached: int) -> Any:
@@ -334,10 +452,11 @@ def test_only_the_version_of_a_loop_that_runs_counts(
     assert derive(evidence, B70).native.main_loop == native_loop  # type: ignore[union-attr]
     times = [0.0, 0.0]
     times[native_loop] = 32.0
-    assert loop_times(evidence.ttir, evidence.ttgir, evidence.native, {}) == times
+    iterations = mean_iterations(evidence.ttir, {})
+    assert loop_times(evidence.ttir, evidence.ttgir, evidence.native, iterations) == times
     own, other = (453, 406) if native_loop == 0 else (406, 453)
     # the code outside both loops once, one loop 32 times, the other never
-    assert executed(evidence).counts["instructions"] == 1000 - own - other + 32 * own
+    assert executed(evidence, 32).counts["instructions"] == 1000 - own - other + 32 * own
 
 
 def test_order_key_needs_no_clock(evidence_maker: ModuleType) -> None:

@@ -143,6 +143,22 @@ def test_trip_counts_that_differ_between_programs(ttir_of: Callable[[str], Ttir]
     assert outer.trip_mean == (1 + 2 + 3 + 4 + 5) / 5
     # Of the inner loop only bounds are known: 1 to p + 1, in the middle on average.
     assert inner.trip_mean == (1 + 1.5 + 2 + 2.5 + 3) / 5
+    # Program p runs 1 + 2 + .. + (p + 1) inner iterations: a load of 1024 halves each, and a store.
+    groups = ttir_of("triangle").program_groups
+    assert [group.programs for group in groups] == [1] * 5
+    assert [group.iterations for group in groups] == [(1, 1), (2, 3), (3, 6), (4, 10), (5, 15)]
+    assert [group.bytes_moved for group in groups] == [2048 * (n + 1) for n in (1, 3, 6, 10, 15)]
+
+
+def test_programs_that_run_alike_are_one_group(ttir_of: Callable[[str], Ttir]) -> None:
+    ir = ttir_of("block 256x256x32 w32 g256")
+    (group,) = ir.program_groups
+    assert group.programs == (4096 // 256) ** 2
+    assert group.iterations == (4096 / 32,)
+    assert group.bytes_moved == (
+        (ir.bytes_loaded_per_program or 0.0) + (ir.bytes_stored_per_program or 0.0)
+    )
+    assert ttir_of("histogram").program_groups == ()  # a loop without a count
 
 
 def test_softmax_reads_and_writes_its_row_once(ttir_of: Callable[[str], Ttir]) -> None:

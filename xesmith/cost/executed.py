@@ -1,15 +1,25 @@
-"""How often each native instruction runs: static counts times the trip counts of their loops."""
+"""What the busiest Xe core executes: static counts times the trip counts of their loops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import simpleeval  # pyright: ignore[reportMissingTypeStubs]
 
+from xesmith.cost.dealing import busiest_share
 from xesmith.cost.loops import match_loops, work
-from xesmith.evidence.record import Evidence, Loop, Native, NativeLoop, Ttgir, Ttir
+from xesmith.evidence.record import (
+    Evidence,
+    Loop,
+    Native,
+    NativeLoop,
+    ProgramGroup,
+    Ttgir,
+    Ttir,
+)
 
 _COUNTS = (
     "instructions",
@@ -31,8 +41,10 @@ class UnknownTripsError(Exception):
 
 @dataclass(frozen=True)
 class Executed:
-    """What one hardware thread executes from start to end."""
+    """What one hardware thread executes, on average over the busiest Xe core's work-groups."""
 
+    work_groups: int  # of the busiest Xe core, one after another
+    bytes_moved: float  # that these load and store
     counts: dict[str, float]
     bytes_2d: float  # through 2D block loads, stores and prefetches
     pipes: dict[str, float]  # ALU instructions per pipe; empty where not known
@@ -41,8 +53,11 @@ class Executed:
     load_rounds: tuple[tuple[float, bool], ...] = field(default=())
 
 
-def executed(evidence: Evidence) -> Executed:
-    """Counts of one hardware thread.
+def executed(evidence: Evidence, xe_cores: int) -> Executed:
+    """Counts of one hardware thread of the busiest Xe core.
+
+    Programs that run their loops differently often are dealt to the Xe cores by the
+    instructions that they execute (see dealing.busiest_share).
 
     Raises:
         UnknownTripsError: a loop's trip count is not known.
@@ -51,7 +66,18 @@ def executed(evidence: Evidence) -> Executed:
     assert ttir is not None
     assert ttgir is not None
     assert native is not None
-    times = loop_times(ttir, ttgir, native, argument_values(evidence))
+    groups = _program_groups(evidence, ttir)
+    group_times = [loop_times(ttir, ttgir, native, group.iterations) for group in groups]
+    sizes = [
+        (group.programs, _instructions(native, times))
+        for group, times in zip(groups, group_times, strict=True)
+    ]
+    share = busiest_share(sizes, xe_cores)
+    work_groups = sum(share)
+    times = [
+        sum(n * t for n, t in zip(share, of_loop, strict=True)) / work_groups
+        for of_loop in zip(*group_times, strict=True)
+    ]
     counts = {name: float(getattr(native, name)) for name in _COUNTS}
     pipes = {name: float(count) for name, count in native.pipes.items()}
     barriers = 0.0
@@ -75,7 +101,35 @@ def executed(evidence: Evidence) -> Executed:
     for send in native.sends_2d:
         repeated = 1.0 if send.loop is None else times[send.loop]
         bytes_2d += repeated * _block_bytes(send.width, send.height, send.blocks, send.element_bits)
-    return Executed(counts, bytes_2d, pipes, barriers, tuple(rounds))
+    bytes_moved = sum(n * group.bytes_moved for n, group in zip(share, groups, strict=True))
+    return Executed(work_groups, bytes_moved, counts, bytes_2d, pipes, barriers, tuple(rounds))
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """As evidence.record.ProgramGroup; iterations are None where they are not known."""
+
+    programs: int
+    iterations: Sequence[float | None]
+    bytes_moved: float
+
+
+def _program_groups(evidence: Evidence, ttir: Ttir) -> Sequence[ProgramGroup | _Programs]:
+    """The grid's programs by what they run; all as the mean one where that is not known."""
+    if ttir.program_groups:
+        return ttir.program_groups
+    moved = (ttir.bytes_loaded_per_program or 0.0) + (ttir.bytes_stored_per_program or 0.0)
+    programs = max(1, math.prod(evidence.launch["grid"]))
+    return (_Programs(programs, mean_iterations(ttir, argument_values(evidence)), moved),)
+
+
+def _instructions(native: Native, times: Sequence[float]) -> float:
+    """Instructions that a thread executes whose loops' bodies run so often."""
+    total = float(native.instructions)
+    for loop in native.loops:
+        outer = 1.0 if loop.parent is None else times[loop.parent]
+        total += loop.instructions * (times[loop.index] - outer)
+    return total
 
 
 def _own_loads(loop: NativeLoop, native: Native) -> int:
@@ -135,8 +189,8 @@ def _cdiv(a: float, b: float) -> float:
     return -(-a // b)
 
 
-def _ir_times(ttir: Ttir, values: Mapping[str, int | float]) -> list[float | None]:
-    """How often each IR loop's body runs in one program."""
+def mean_iterations(ttir: Ttir, values: Mapping[str, int | float]) -> list[float | None]:
+    """How often each IR loop's body runs in the mean program; None: not known."""
     times: list[float | None] = []
     for loop in ttir.loops:
         own = trip_count(loop, values)
@@ -146,9 +200,9 @@ def _ir_times(ttir: Ttir, values: Mapping[str, int | float]) -> list[float | Non
 
 
 def loop_times(
-    ttir: Ttir, ttgir: Ttgir, native: Native, values: Mapping[str, int | float]
+    ttir: Ttir, ttgir: Ttgir, native: Native, iterations: Sequence[float | None]
 ) -> list[float]:
-    """How often each native loop's body runs in one thread.
+    """How often each native loop's body runs in one thread, by that of each IR loop.
 
     A native loop that matches none of the IR's (see loops.match_loops) is taken to run once per
     run of its parent.
@@ -159,7 +213,6 @@ def loop_times(
     """
     if not native.loops:
         return []
-    ir_times = _ir_times(ttir, values)
     matched = match_loops(ttir, native)
     times: list[float] = []
     for loop in native.loops:
@@ -168,7 +221,7 @@ def loop_times(
         if ir_index is None:
             times.append(outer)
             continue
-        ir_time = ir_times[ir_index]
+        ir_time = iterations[ir_index]
         if ir_time is None:
             line = ttir.loops[ir_index].site.line
             raise UnknownTripsError(f"the trip count of the loop at line {line}")

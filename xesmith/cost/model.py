@@ -90,7 +90,7 @@ def predict(evidence: Evidence, device: Device) -> Prediction:
     if ttir.bytes_loaded_per_program is None or ttir.bytes_stored_per_program is None:
         return _not_predicted("the bytes of one program are not known")
     try:
-        run = executed(evidence)
+        run = executed(evidence, device.xe_cores or 1)
     except UnknownTripsError as unknown:
         return _not_predicted(f"{unknown} is not known")
     native = evidence.native
@@ -99,7 +99,7 @@ def predict(evidence: Evidence, device: Device) -> Prediction:
     assert native is not None
     parts = {
         **_core_parts(evidence, device, resident, run),
-        **_memory_parts(evidence, device, resident),
+        **_memory_parts(evidence, device, resident, run),
     }
     seconds = sum(part**OVERLAP for part in parts.values()) ** (1 / OVERLAP)
     bound_by = max(parts, key=lambda name: parts[name])
@@ -120,7 +120,8 @@ def _core_parts(
     clock: Any = device.clock_hz
     xves: Any = device.xves_per_xe_core
     rate: Any = device.fp16_dpas_flop_per_clock_per_xve
-    threads = (resident.work_groups_per_core or 1) * resident.sub_groups
+    threads = run.work_groups * resident.sub_groups
+    waves = math.ceil(run.work_groups / resident.work_groups)
     threads_per_xve = max(1.0, threads / xves)
     counts = run.counts
 
@@ -147,7 +148,7 @@ def _core_parts(
         "l1": l1 * threads,
         "slm": counts["slm_messages"] * SLM_MESSAGE_CYCLES * threads,
         "spill": spill * threads,
-        "latency": (waiting + run.barriers * BARRIER_CYCLES) * (resident.waves or 1),
+        "latency": (waiting + run.barriers * BARRIER_CYCLES) * waves,
     }
     return {name: value / clock for name, value in cycles.items()}
 
@@ -186,18 +187,15 @@ def _dpas_cycles(evidence: Evidence, fp16_flop_per_clock: int) -> float:
     return 2 * d.repeat_count * d.execution_size * d.systolic_depth * 2 / fp16_flop_per_clock
 
 
-def _memory_parts(evidence: Evidence, device: Device, resident: Residency) -> dict[str, float]:
+def _memory_parts(
+    evidence: Evidence, device: Device, resident: Residency, run: Executed
+) -> dict[str, float]:
     """Seconds of DRAM for the whole launch and of L2 for the busiest Xe core."""
     clock: Any = device.clock_hz
     bandwidth: Any = device.memory_bytes_per_second
-    ttir = evidence.ttir
-    assert ttir is not None
-    loaded = ttir.bytes_loaded_per_program or 0.0
-    stored = ttir.bytes_stored_per_program or 0.0
-    per_core = (loaded + stored) * (resident.work_groups_per_core or 1)
     return {
         "memory": dram_bytes(evidence, device, resident) / bandwidth,
-        "l2": per_core / (L2_BYTES_PER_CLOCK_PER_CORE * clock),
+        "l2": run.bytes_moved / (L2_BYTES_PER_CLOCK_PER_CORE * clock),
     }
 
 

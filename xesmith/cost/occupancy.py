@@ -15,24 +15,12 @@ Limit = Literal["grf", "slm", "work_group_size", "grid", "none"]
 
 @dataclass(frozen=True)
 class Residency:
-    """Work-groups that one Xe core holds at once.
-
-    work_groups_per_core: the most work-groups that any Xe core runs, one after another; None
-    where the device's number of Xe cores is unknown.
-    """
+    """Work-groups that one Xe core holds at once."""
 
     work_groups: int
     sub_groups: int  # per work-group
     threads_per_core: int  # hardware threads of a Xe core at the kernel's register count
-    work_groups_per_core: int | None
     limited_by: Limit
-
-    @property
-    def waves(self) -> int | None:
-        """Rounds of resident work-groups on the busiest Xe core."""
-        if self.work_groups_per_core is None:
-            return None
-        return ceil(self.work_groups_per_core / self.work_groups)
 
 
 def residency(evidence: Evidence, device: Device) -> Residency | None:
@@ -71,7 +59,6 @@ def residency(evidence: Evidence, device: Device) -> Residency | None:
         work_groups=fitting if per_core is None else min(fitting, per_core),
         sub_groups=ttgir.num_warps,
         threads_per_core=threads,
-        work_groups_per_core=per_core,
         limited_by=limit,
     )
 

@@ -162,6 +162,14 @@ class KernelIr:
             index = self.loop_of(self.loop_operations[index])
         return product
 
+    def iterations(self, loop: Operation) -> Floats | None:
+        """How often a loop's body runs, per program, counted as in `trips_around`."""
+        around = self.trips_around(loop)
+        if around is None or not around.any():
+            return around
+        trips = self.values.trips(loop)
+        return None if trips is None else around * ((trips.low + trips.high) / 2)
+
     def _taken(self, op: Operation) -> Integers:
         """Per program 0 where a condition around `op` is proven to go the other way, else 1."""
         taken = np.ones(1, dtype=np.int64)

@@ -100,6 +100,14 @@ class Loop(Fact):
     trip_mean: float | None = None  # over all programs of the captured grid
 
 
+class ProgramGroup(Fact):
+    """Programs of the captured grid that run every loop equally often."""
+
+    programs: int
+    iterations: tuple[float, ...]  # of each of `loops`, in one program from start to end
+    bytes_moved: float  # loaded and stored by one program
+
+
 class IrCounts(Fact):
     """Counts of operations, by where they stand."""
 
@@ -126,6 +134,8 @@ class Ttir(Fact):
     flop_per_program: float | None = None  # with the captured argument values
     bytes_loaded_per_program: float | None = None
     bytes_stored_per_program: float | None = None
+    #: all programs of the grid; () where there are none or a loop's count is unknown
+    program_groups: tuple[ProgramGroup, ...] = ()
 
 
 class LayoutConversion(Fact):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from xesmith.evidence.kernel_ir import (
     DOTS,
     FLOAT_ARITHMETIC,
     REDUCTIONS,
+    Floats,
     KernelIr,
     dot_batch,
     dot_shape,
@@ -17,7 +19,7 @@ from xesmith.evidence.kernel_ir import (
     math_name,
 )
 from xesmith.evidence.mlir import Operation
-from xesmith.evidence.record import Access, Dot, Ttir
+from xesmith.evidence.record import Access, Dot, ProgramGroup, Ttir
 from xesmith.ghost.launch import Launch
 
 
@@ -50,6 +52,7 @@ def read_ttir(text: str, launch: Launch) -> Ttir:
         flop_per_program=_mean(ir, flops),
         bytes_loaded_per_program=_mean(ir, loads),
         bytes_stored_per_program=_mean(ir, stores),
+        program_groups=_program_groups(ir, [*loads, *stores]),
     )
 
 
@@ -114,13 +117,39 @@ def _bytes(op: Operation) -> int:
 
 def _mean(ir: KernelIr, amounts: Iterable[tuple[Operation, int]]) -> float | None:
     """Total per program, the mean over the grid; None where a loop's count is unknown."""
-    total = 0.0
+    total = _per_program(ir, amounts)
+    return None if total is None else float(np.mean(total))
+
+
+def _per_program(ir: KernelIr, amounts: Iterable[tuple[Operation, int]]) -> Floats | None:
+    total = np.zeros(1)
     for op, amount in amounts:
         trips = ir.trips_around(op)
         if trips is None:
             return None
-        total += amount * float(np.mean(trips))
+        total = total + amount * trips
     return total
+
+
+def _program_groups(
+    ir: KernelIr, moved: Sequence[tuple[Operation, int]]
+) -> tuple[ProgramGroup, ...]:
+    """The programs of the grid by what they run; () where a loop's count is unknown.
+
+    A grid that is too large for single programs is one group, of the mean.
+    """
+    programs = math.prod(ir.launch.grid)
+    columns = [*(ir.iterations(loop) for loop in ir.loop_operations), _per_program(ir, moved)]
+    known = [column for column in columns if column is not None]
+    if not programs or len(known) < len(columns):
+        return ()
+    rows = np.stack(np.broadcast_arrays(*known), axis=1)
+    kinds, counts = np.unique(rows, axis=0, return_counts=True)
+    each = programs // len(rows)  # a row for every program, or one for all
+    return tuple(
+        ProgramGroup(programs=int(count) * each, iterations=tuple(iterations), bytes_moved=size)
+        for (*iterations, size), count in zip(kinds.tolist(), counts, strict=True)
+    )
 
 
 def _expression(ir: KernelIr, amounts: Iterable[tuple[Operation, int]]) -> str | None:
