@@ -6,13 +6,14 @@ import itertools
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
 
 from xesmith.assets import asset_folder
 from xesmith.contract_names import NAMES
-from xesmith.contracts import ProgramEvidence, check_all
+from xesmith.contracts import ProgramEvidence, check, check_all
 from xesmith.errors import UsageError
 from xesmith.findings.record import KINDS
 from xesmith.knowledge import load_knowledge
@@ -282,8 +283,12 @@ def test_block_pointers_may_spill_as_far_as_more_registers_help(
     m = evidence_maker
     before = m.make(native=m.native(loads_2d=0, sends_2d=()))
 
+    in_the_loop = (m.native_loop(scratch_messages=8),)
+
     def spilling(grf: int, spill: int) -> list[str]:
-        after = m.make(native=m.native(grf_count=grf, spill_bytes_per_thread=spill))
+        after = m.make(
+            native=m.native(grf_count=grf, spill_bytes_per_thread=spill, loops=in_the_loop)
+        )
         return _outcomes("block_pointers", before, after)
 
     # 256x256x32 with 32 warps: 6848 B at 128 registers, nothing at 256
@@ -294,8 +299,33 @@ def test_block_pointers_may_spill_as_far_as_more_registers_help(
     assert spilling(256, 64)[2] == "broken"
     # From pointers that spilled more (16512 B) the same code is progress.
     worse = m.make(native=m.native(loads_2d=0, sends_2d=(), spill_bytes_per_thread=16512))
-    after = m.make(native=m.native(grf_count=128, spill_bytes_per_thread=9000))
+    after = m.make(native=m.native(grf_count=128, spill_bytes_per_thread=9000, loops=in_the_loop))
     assert set(_outcomes("block_pointers", worse, after)) == {"holds"}
+
+
+def _spill(m: ModuleType, stage: str, **native: Any) -> str:
+    """What becomes of the promise on spill, from a program at 128 registers that has none."""
+    (promise,) = (p for p in load_stages()[stage].promises.xpu if "spill_bytes" in p)
+    spilling = m.native(grf_count=256, spill_bytes_per_thread=11264, **native)
+    before = ProgramEvidence.of([m.make(native=m.native(grf_count=128))])
+    return check(promise, before, ProgramEvidence.of([m.make(native=spilling)])).status
+
+
+@pytest.mark.parametrize("stage", ["fusion", "discovery", "block_pointers", "persistent_kernel"])
+def test_spill_outside_the_loop_with_the_dots_is_left_to_the_time(
+    evidence_maker: ModuleType, stage: str
+) -> None:
+    m = evidence_maker
+    # The erf of a 256x256 epilogue at 256 registers: 11264 B, none of them in the loop.
+    assert _spill(m, stage) == "holds"
+    assert _spill(m, stage, loops=(m.native_loop(scratch_messages=1),)) == "broken"
+    # A kernel without a loop, or whose loop has no dpas, has nothing that is known to be spared.
+    assert _spill(m, stage, loops=(), main_loop=None) == "broken"
+    assert _spill(m, stage, loops=(m.native_loop(dpas=0),)) == "broken"
+
+
+def test_wider_accesses_are_no_reason_to_spill(evidence_maker: ModuleType) -> None:
+    assert _spill(evidence_maker, "memory_access") == "broken"
 
 
 def test_a_softmax_that_gains_no_2d_load_is_refused(evidence_maker: ModuleType) -> None:
