@@ -24,18 +24,20 @@ from typing import Any
 
 from bench.self.recordings import RECORDINGS, ROOT, command, environment
 from xesmith import __version__
-from xesmith.ledger import Exchange, Ledger, Trial
+from xesmith.ledger import Ledger, Trial
+from xesmith.lm.record import Reply, Request
 from xesmith.lm.stand_in import StandIn
 
 NAME = "flash_attention"
 
 
-def held(out: Path) -> tuple[list[Trial], list[Exchange]]:
+def held(out: Path) -> tuple[list[Trial], list[tuple[Request, Reply]]]:
+    """The trials, and what was asked and answered."""
     path = out / "ledger.sqlite"
     if not Ledger.is_begun(path):
         return [], []
     with Ledger.open(path) as ledger:
-        return ledger.trials(), ledger.exchanges()
+        return ledger.trials(), [(e.request, e.reply) for e in ledger.exchanges()]
 
 
 def whole(server: StandIn, out: Path) -> tuple[dict[str, Any], float]:
@@ -103,8 +105,8 @@ def main() -> int:
         result, _ = whole(server, out)
         now = held(out)
         lost += now[0][: len(trials)] != trials or now[1][: len(exchanges)] != exchanges
-        labels = [exchange.request.label for exchange in now[1]]
-        asked = [request.label for request in server.requests[asked_by_whole:]]
+        labels = [request.label for request, _ in now[1]]
+        asked = [served.label for served in server.requests[asked_by_whole:]]
         record = {
             "provenance": {
                 "xesmith": __version__,
