@@ -160,10 +160,10 @@ def _kernels(code: str, kernel_file: KernelFile) -> dict[str, str]:
         at = f"line {error.lineno} of the code: " if isinstance(error, SyntaxError) else ""
         what = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
         raise ReplyFault(f"{at}syntax error: {what}") from error
-    if any(isinstance(item, ast.ClassDef) for item in body):
+    known = _imports(ast.parse(kernel_file.text).body)
+    if known <= _imports(body) and any(isinstance(item, ast.ClassDef) for item in body):
         return _of_whole_file(code, kernel_file)
     lines = code.split("\n")
-    known = _imports(ast.parse(kernel_file.text).body)
     found: dict[str, str] = {}
     refused: list[str] = []
     for item in body:
@@ -231,5 +231,7 @@ def _imports(body: list[ast.stmt]) -> set[str]:
 def _named(item: ast.stmt) -> str:
     if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
         return f"function '{item.name}'"
+    if isinstance(item, ast.ClassDef):
+        return f"class '{item.name}'"
     text = ast.unparse(item).split("\n")[0]
     return f"'{text if len(text) <= 60 else text[:57] + '...'}'"
