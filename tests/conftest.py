@@ -78,6 +78,8 @@ def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("XESMITH_") and name != "XESMITH_TOOLCHAIN_DIR":
             monkeypatch.delenv(name)
+    # A file that is not there: the developer's own would name a model.
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
 
 
 @pytest.fixture(scope="session", autouse=True)

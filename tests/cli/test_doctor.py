@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -151,20 +152,38 @@ def test_cuda_gpus_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert by_name(list(doctor._gpus()))["CUDA GPU"].text == "NVIDIA H200"
 
 
-def test_a_models_settings_are_named_and_never_shown(
+def test_a_models_settings_are_named_and_its_key_never_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-secret-value")
+    monkeypatch.setenv("XESMITH_LM", "openai/some-model")
+    monkeypatch.setenv("XESMITH_LM_API_KEY", "another-secret-value")
     app.run(["doctor", "--json"])
     out, err = capsys.readouterr()
+    assert "openai/some-model" in out
     assert "OPENAI_API_KEY" in out
-    assert "a-secret-value" not in out + err
+    assert "secret-value" not in out + err
+
+
+def test_no_model_is_no_fault_and_a_wrong_setting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    (check,) = doctor._lm()
+    assert (check.state, check.text) == (
+        "none",
+        "no model is set up: stages work by rules alone",
+    )
+    monkeypatch.setenv("XESMITH_LM_MODEL", "openai/some-model")
+    (check,) = doctor._lm()
+    assert check.state == "warning"
+    assert "unknown environment variable XESMITH_LM_MODEL" in check.text
+    assert "XESMITH_LM" in (check.remedy or "")
 
 
 @pytest.fixture(autouse=True)
-def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in doctor._LM_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+def _no_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("XESMITH_LM") or name in doctor._PROVIDER_KEYS:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from xesmith.cli.common import (
     JsonFlag,
     print_json,
 )
-from xesmith.errors import XesmithError
+from xesmith.errors import UsageError, XesmithError
 
 #: "ok" it works; "none" it is not there and need not be; "warning" it is there and will get in
 #: the way; "missing" without it the default path (no GPU, no LLM) does not work
@@ -34,12 +34,9 @@ _INTEL_VENDOR = "0x8086"
 _TIMEOUT_SECONDS = 60.0
 
 #: environment variables that select or authorise a model; only their names are ever shown
-_LM_VARIABLES = (
-    "XESMITH_LM",
-    "XESMITH_LM_BASE_URL",
-    "XESMITH_LM_API_KEY",
+#: keys that LiteLLM finds by itself; with one of them only the model is left to be named
+_PROVIDER_KEYS = (
     "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
     "ANTHROPIC_API_KEY",
     "AZURE_API_KEY",
     "GEMINI_API_KEY",
@@ -273,12 +270,27 @@ def _bindings() -> Iterator[Check]:
 
 
 def _lm() -> Iterator[Check]:
-    names = [name for name in _LM_VARIABLES if os.environ.get(name)]
-    if names:
-        yield Check("model", "settings", "ok", f"set: {', '.join(names)}")
-    else:
-        text = "no model is set up: stages work by rules alone"
-        yield Check("model", "settings", "none", text)
+    from xesmith.lm.settings import config_path, load_sourced
+
+    keys = [name for name in _PROVIDER_KEYS if os.environ.get(name)]
+    known = f"; keys known: {', '.join(keys)}" if keys else ""
+    try:
+        found = load_sourced({})
+    except UsageError as error:
+        if error.where == "--lm":  # none is given, and none is needed
+            text = f"no model is set up: stages work by rules alone{known}"
+            remedy = f"to use one, set XESMITH_LM or lm.model in {config_path()}"
+            yield Check("model", "settings", "none", text, remedy)
+        else:
+            text = f"{error.where}: {error.what}" if error.where else error.what
+            yield Check("model", "settings", "warning", text, error.remedy)
+        return
+    settings = found.settings
+    at = settings.base_url or "its provider's address"
+    key = "a key" if settings.key or settings.key_variable else "no key of its own"
+    source = found.sources["model"]
+    text = f"{settings.model} at {at} ({settings.api}), {key}, from {source}{known}"
+    yield Check("model", "settings", "ok", text, "xesmith lm check asks it one question")
 
 
 def _folders() -> Iterator[Check]:
