@@ -80,6 +80,12 @@ def test_an_unknown_label_is_an_error_of_the_request(recording: Path, label: str
     assert "the stand-in has no reply" in reply["error"]["message"]
 
 
+def test_it_answers_what_a_check_asks_without_a_recording() -> None:
+    with StandIn() as server:
+        status, reply = post(f"{server.url}/chat/completions", chat("check"))
+    assert (status, reply["choices"][0]["message"]["content"]) == (200, "ready")
+
+
 def test_faults_come_in_order_or_by_label(recording: Path) -> None:
     (recording / "b.reply.md").write_text("b")
     faults = read_faults(

@@ -135,8 +135,8 @@ def _note(text: str) -> str:
 
 def _line(text: str) -> str:
     """One short line of what may be printed."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(printable.split())[:_NOTE_CHARACTERS]
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _NOTE_CHARACTERS else f"{line[: _NOTE_CHARACTERS - 3].rstrip()}..."
 
 
 def _plan(text: str) -> LaunchPlan:
