@@ -49,7 +49,7 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(out)
     assert (facts["api"], facts["model"], err) == ("responses", "openai/stand-in", "")
     assert (facts["tokens_estimated"], facts["cost_usd"]) == (False, None)
-    assert facts["reply"] == "\nThe key was [redacted].\n"
+    assert facts["reply"] == "ready\nThe key was [redacted].\n"
 
 
 def test_check_of_an_endpoint_that_refuses(capsys: pytest.CaptureFixture[str]) -> None:
