@@ -252,6 +252,46 @@ def test_a_person_can_be_the_model_with_files(tmp_path):
     assert {t.proposer for t in trials if t.stage == "fusion"} == {"exchange"}
 
 
+def test_a_model_orders_the_stages_one_of_them_added_by_a_folder(tmp_path):
+    stage = tmp_path / "more" / "epilogue"
+    stage.mkdir(parents=True)
+    (stage / "STAGE.md").write_text(
+        "---\nname: epilogue\ndescription: Makes what follows a product cheaper.\n"
+        "after: [fusion]\n---\nLess work after the loop.\n"
+    )
+    replies = tmp_path / "replies"
+    replies.mkdir()
+    (replies / "planner-1-0.reply.md").write_text('["epilogue", "fusion", "tuning"]')
+    for name in ("epilogue", "fusion"):
+        (replies / f"{name}-1-0.reply.md").write_text("NOTHING: it is good as it is")
+    out = tmp_path / "run"
+    done = subprocess.run(
+        [
+            *command(FUSION, out, "--stages", "fusion,epilogue"),
+            *("--stage-folder", str(tmp_path / "more"), "--planner", "model"),
+            *("--proposer", f"replay:{replies}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=ROOT,
+        env=_no_model(),
+    )
+    assert done.returncode == 1, done.stderr  # nothing was improved
+    result = json.loads(done.stdout)
+    assert [stage["name"] for stage in result["stages"]] == ["fusion", "epilogue"]
+    with Ledger.open(out / "ledger.sqlite") as ledger:
+        planned, *_ = ledger.stages()
+        exchanges = ledger.exchanges()
+    assert planned.name == "planner"
+    assert "replay proposed epilogue, fusion, tuning" in planned.reason
+    assert "put by the contracts: fusion before epilogue" in planned.reason
+    assert "left out tuning (unknown)" in planned.reason
+    assert "- epilogue: Makes what follows" in exchanges[0].request.messages[-1].content
+    assert "epilogue: Makes what follows" in exchanges[2].request.messages[-1].content
+    assert {e.stage: e.fault for e in exchanges}["epilogue"] == "declined: it is good as it is"
+
+
 def _no_model():
     return {name: value for name, value in os.environ.items() if not name.startswith("XESMITH_LM")}
 
