@@ -1,10 +1,12 @@
 """The level "lowering": promises at every shape, illegal code refused, nothing changed refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.lowering import judge_lowering
-from xesmith.evidence.record import Derived
+from xesmith.evidence.record import Derived, IrCounts
 from xesmith.findings.record import Finding
 from xesmith.lowering.record import Failure
 
@@ -175,3 +177,55 @@ def test_a_2d_operation_that_cannot_be_checked_never_passes_unless_it_was_there(
     assert result.messages == ("a: not read: 2D block load of 'A': pitch not known",)
     had_it = {"a": examination(0, "1", findings=(unchecked,))}
     assert judge_lowering(had_it, after, [PROMISE]).status == "passed"
+
+
+#: what the launch of `evidence_maker` stores: 256 programs, 256x256 float16 each
+STORED_BYTES = 256 * 256 * 256 * 2
+
+
+@pytest.fixture
+def storing(examination, evidence_maker):
+    """An examination whose outputs were made so, and whose store is in a loop of so many rounds."""
+
+    def make(made, code="2", atomics=0, **rounds):
+        store = evidence_maker.access(op="store", shape=(256, 256), loop=0 if rounds else None)
+        loop = evidence_maker.loop(**{"trip_count": None, **rounds})
+        counts = IrCounts(atomics=atomics)
+        ttir = evidence_maker.ttir(accesses=(store,), loops=(loop,), counts=counts)
+        return replace(examination(0, code, ttir=ttir), made_bytes=made)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "status"),
+    [
+        ({"empty": STORED_BYTES}, {}, "passed"),
+        ({"empty": STORED_BYTES + 2}, {}, "refused"),
+        ({"filled": STORED_BYTES + 2}, {}, "not_read"),  # zeros may be right there
+        ({}, {}, "passed"),  # PyTorch wrote them, or they are views
+        ({"empty": 8 * STORED_BYTES}, {"trip_count": 8}, "passed"),
+        ({"empty": 8 * STORED_BYTES + 2}, {"trip_count": 8}, "refused"),
+        ({"empty": 8 * STORED_BYTES}, {"trip_mean": 4.0}, "passed"),  # maybe the middle of bounds
+        ({"empty": 8 * STORED_BYTES + 2}, {"trip_mean": 4.0}, "refused"),
+        ({"empty": STORED_BYTES + 2}, {"trip_expression": "n"}, "passed"),  # it is not known
+        ({"empty": STORED_BYTES + 2}, {"atomics": 1}, "passed"),
+    ],
+)
+def test_outputs_that_only_kernels_write_must_be_stored_whole(storing, made, more, status):
+    before = {"a": storing({"empty": STORED_BYTES}, "1")}
+    assert judge_lowering(before, {"a": storing(made, **more)}, []).status == status
+
+
+def test_fewer_stores_than_outputs_are_the_baseline_s_right_too(storing):
+    made = {"empty": STORED_BYTES + 2}
+    assert judge_lowering({"a": storing(made, "1")}, {"a": storing(made)}, []).status == "passed"
+
+
+def test_an_offset_that_wraps_is_refused_where_none_did_before(examination):
+    before, after = examination(0, "1"), examination(0, "2")
+    wraps = replace(after, overflows=(7,))
+    result = judge_lowering({"a": before}, {"a": wraps}, [])
+    assert result.messages == ("a: line 7: an offset of more than 32 bits wraps around",)
+    earlier = replace(before, overflows=(5,))
+    assert judge_lowering({"a": earlier}, {"a": wraps}, []).status == "passed"

@@ -193,6 +193,7 @@ class CorrectnessChecker:
         spec: Spec | None = None,
         shapes: Sequence[Shape] = (),
         needed: Mapping[str, Collection[Need]] | None = None,
+        in_reverse: bool = True,
     ) -> LevelResult:
         """Judges `candidate` in every case, with every seed.
 
@@ -203,6 +204,8 @@ class CorrectnessChecker:
         `needed`: by label of one of `shapes`, what must have run in a case that takes its path
         (see `exercise`). Where it has not, further cases are tried, with the first seed; where
         these do not run it either, the result is "not_read".
+
+        `in_reverse`: also with the programs of each grid in reverse order.
 
         `baseline`: the result of the kernel that the candidate came from. What the candidate
         may do that is no error by itself (reads outside a tensor whose values are not used,
@@ -229,7 +232,7 @@ class CorrectnessChecker:
                 covered.append(found)
                 if not any(case in cases for case in found.cases):
                     cases.append(found.cases[0])
-        ran = self._ran(candidate, reference, cases, seeds)
+        ran = self._ran(candidate, reference, cases, seeds, in_reverse=in_reverse)
         result = _judge(reference, seeds, ran, baseline, uncovered)
         if result.status == "refused" or spec is None:
             return result
@@ -250,17 +253,26 @@ class CorrectnessChecker:
         reference: Reference,
         cases: Sequence[Case],
         seeds: Sequence[int],
+        *,
+        in_reverse: bool = True,
     ) -> dict[Case, tuple[_Prepared, _Outcome]]:
         """What became of the candidate in each case."""
         with self._lock:
             prepared = self._prepare(reference, cases, seeds)
-        keys = [self._key(candidate, reference, case, seeds) for case in cases]
+        keys = [
+            self._key(candidate, reference, case, seeds, in_reverse=in_reverse) for case in cases
+        ]
         new = [i for i, key in enumerate(keys) if key not in self._outcomes]
         if new:
             folder = Path(tempfile.mkdtemp(dir=self._root, prefix="candidate-"))
             try:
                 ran = self._run_candidate(
-                    candidate, [cases[i] for i in new], seeds, [prepared[i] for i in new], folder
+                    candidate,
+                    [cases[i] for i in new],
+                    seeds,
+                    [prepared[i] for i in new],
+                    folder,
+                    in_reverse=in_reverse,
                 )
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -413,12 +425,20 @@ class CorrectnessChecker:
         return [self._prepared[key] for key in keys]
 
     def _key(
-        self, candidate: Program | None, reference: Reference, case: Case, seeds: Sequence[int]
+        self,
+        candidate: Program | None,
+        reference: Reference,
+        case: Case,
+        seeds: Sequence[int],
+        *,
+        in_reverse: bool = True,
     ) -> str:
         """Names the work for a candidate, or for the reference alone."""
         parts = [
             None if candidate is None else case.applied(candidate).to_json(),
-            None if candidate is None else [case.rtol, case.atol, case.reduction_length],
+            None
+            if candidate is None
+            else [case.rtol, case.atol, case.reduction_length, in_reverse],
             case.applied(reference.program).to_json(),
             reference.kind,
             list(seeds),
@@ -432,6 +452,8 @@ class CorrectnessChecker:
         seeds: Sequence[int],
         prepared: Sequence[_Prepared],
         folder: Path,
+        *,
+        in_reverse: bool,
     ) -> list[_Outcome]:
         """Runs the candidate, then compares, in every case at once."""
         running = [
@@ -447,6 +469,7 @@ class CorrectnessChecker:
                         for seed, trees in ready.seeds.items()
                     },
                     "order": list(seeds),
+                    "in_reverse": in_reverse,
                 },
                 folder / str(index),
             )

@@ -245,7 +245,7 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Runs the candidate on prepared inputs and weights; outputs are written under `folder`.
 
     Arguments: program, backend, target, prepared (folder of `reference`'s files), seeds
-    {seed: its trees}, order [seed, ...].
+    {seed: its trees}, order [seed, ...], in_reverse (whether to run in reverse order too).
 
     Run i has seed i (of n, i modulo n) and configuration i of every autotuned kernel (its last,
     where it has fewer), so that each seed and each configuration is run; then the first
@@ -281,8 +281,9 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
                 report["programs"] = session.watch.programs
                 report["torch_operators"] = runner.operators
             number += 1
-        now = {"seed": order[0], "configuration": 0, "how": "reverse"}
-        runs.append(runner.run(number, **now))
+        if arguments["in_reverse"]:
+            now = {"seed": order[0], "configuration": 0, "how": "reverse"}
+            runs.append(runner.run(number, **now))
         if session.watch.configurations > 1:
             now = {"seed": order[0], "configuration": 0, "how": "tuning"}
             runs.append(runner.run(number + 1, **now))
@@ -312,7 +313,7 @@ def probe(arguments: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     try:
         session = _Session({**arguments, "program": programs[0]}, computes=False)
     except ProgramError as error:
-        failed = {"failure": str(error), "launches": [], "alternatives": []}
+        failed: dict[str, Any] = {"failure": str(error), "launches": [], "alternatives": []}
         return [failed for _ in programs]
     found: list[dict[str, Any]] = []
     for program in programs:

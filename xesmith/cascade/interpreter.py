@@ -278,7 +278,8 @@ def _watch_memory(builder: Any, watch: Watch) -> None:
 def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
     addresses = pointers.data
     if mask is not None and not mask.all():
-        addresses = addresses[np.broadcast_to(mask, addresses.shape)]
+        # What `&` makes of two masks may be of bytes, which would be taken for indices.
+        addresses = addresses[np.broadcast_to(mask.astype(np.bool_), addresses.shape)]
     if addresses.size and (line := _line(watch.source_path)) is not None:
         watch.trace.access(line)
     size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)

@@ -125,7 +125,7 @@ def _coarser_dots(before: Examination, after: Examination) -> Iterator[str]:
 
 
 def _unwritten(before: Examination, after: Examination, origin: str) -> Iterator[str]:
-    """Outputs made as `origin` that the kernels cannot have written whole: too few bytes are stored.
+    """Outputs made as `origin` that the kernels cannot have written whole: they store too little.
 
     Where the baseline stores too few as well, something else than its kernels fills them.
     """

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from xesmith.evidence.kernel_ir import KernelIr
+from xesmith.cost.executed import evaluate
+from xesmith.evidence.kernel_ir import Floats, KernelIr
 from xesmith.evidence.mlir import Operation, Value
 from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.evidence.values import MAX_PROGRAMS
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.lowering.record import Lowering
 
@@ -70,9 +72,25 @@ def _wraps(op: Operation, ir: KernelIr) -> bool:
     """Whether a sum or product of 32-bit numbers, none of them negative, is always too large."""
     if op.name not in ("arith.muli", "arith.addi") or op.results[0].type.element_bits != 32:
         return False
-    left, right = (ir.values.range(operand) for operand in op.operands)
-    if left is None or right is None or min(left.low.min(), right.low.min()) < 0:
+    left, right = (_least(operand, ir) for operand in op.operands)
+    if left is None or right is None or min(left.min(), right.min()) < 0:
         return False
     operator = np.multiply if op.name == "arith.muli" else np.add
-    least = operator(left.low.astype(np.float64), right.low.astype(np.float64))
-    return not math.isnan(most := float(least.max())) and most > _LARGEST
+    return bool((operator(left, right) > _LARGEST).any())
+
+
+def _least(value: Value, ir: KernelIr) -> Floats | None:
+    """The smallest that a value is in each program; in the last one alone, where they are too
+    many to be looked at one by one and the value is a scalar."""
+    grid = ir.launch.grid
+    if math.prod(grid) <= MAX_PROGRAMS:
+        found = ir.values.range(value)
+        return None if found is None else found.low.astype(np.float64)
+    text = ir.values.text(value)
+    if text is None:
+        return None
+    names = {**ir.launch.values, **ir.launch.constexprs}
+    names |= {f"pid{axis}": extent - 1 for axis, extent in enumerate(grid)}
+    names |= {f"programs{axis}": extent for axis, extent in enumerate(grid)}
+    number = evaluate(text, names)
+    return None if number is None else np.array([number])

@@ -15,7 +15,7 @@ import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 #: names that no source text can spell, so no kernel can have them for its own
 _RAN, _ROUNDS, _ENTERED, _AGAIN = "<ran>", "<rounds>", "<entered>", "<again>"
@@ -107,9 +107,10 @@ class _Marking:
     def visit(self, tree: ast.AST) -> Any:
         for node in list(ast.walk(tree)):
             for name in ("body", "orelse"):
-                block = getattr(node, name, None)
+                block: Any = getattr(node, name, None)
                 if isinstance(block, list) and not isinstance(node, ast.Module):
-                    setattr(node, name, [made for item in block for made in _marked(item)])
+                    statements = cast("list[ast.stmt]", block)
+                    setattr(node, name, [made for item in statements for made in _marked(item)])
         return self._transform(tree)
 
 

@@ -177,10 +177,16 @@ def trip_count(loop: Loop, values: Mapping[str, int | float]) -> float | None:
         return loop.trip_mean
     if loop.trip_expression is None:
         return None
+    trips = evaluate(loop.trip_expression, values)
+    return None if trips is None else max(0.0, trips)
+
+
+def evaluate(expression: str, names: Mapping[str, Any]) -> float | None:
+    """An expression of the evidence with its names' values; None where one is missing."""
     functions: dict[str, Any] = {"cdiv": _cdiv, "ceildiv": _cdiv, "min": min, "max": max}
-    evaluator: Any = simpleeval.SimpleEval(functions=functions, names=dict(values))
+    evaluator: Any = simpleeval.SimpleEval(functions=functions, names=dict(names))
     try:
-        return max(0.0, float(evaluator.eval(loop.trip_expression)))
+        return float(evaluator.eval(expression))
     except (simpleeval.InvalidExpression, SyntaxError, ZeroDivisionError, TypeError, ValueError):
         return None
 

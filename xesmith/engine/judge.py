@@ -130,7 +130,9 @@ class Judge:
         if cases:
             self._say("checking the results at sizes that the spec does not have")
             try:
-                result = checker.check(program, self.reference, cases, UNSEEN_SEEDS)
+                result = checker.check(
+                    program, self.reference, cases, UNSEEN_SEEDS, in_reverse=False
+                )
             except InputKernelError:  # not all of them are shapes that the reference takes
                 result = None
             if result is not None and result.status == "passed":
@@ -139,7 +141,7 @@ class Judge:
         if not cases:
             reason = "no shape beyond the spec's is right before and small enough to interpret"
             return LevelResult("correctness", "passed", (), {"cases": [], "note": reason})
-        return checker.check(program, self.reference, cases, UNSEEN_SEEDS)
+        return checker.check(program, self.reference, cases, UNSEEN_SEEDS, in_reverse=False)
 
     def _unseen_cases(self, baseline: Program) -> list[Case]:
         """Cases beyond the spec's sizes that the interpreter can afford."""
@@ -215,10 +217,10 @@ class Judge:
 
         Args:
             examinations: of `text`, by shape name; what runs there must have run in a case.
-                None where they are not known: then nothing is asked of the cases.
+                None: it is lowered for that.
             unseen: also at shapes beyond the spec's.
         """
-        known = examinations or {}
+        known = examinations or self.session.examine(self.problem, [text])[0]
         needed = {
             shape.label: needs(known[name])
             for shape in self.problem.shapes
