@@ -248,10 +248,11 @@ def _unmet(outcomes: Sequence[Outcome]) -> list[str]:
 def _explanations(after: Examinations) -> list[str]:
     """What the compiler did, by line, for whoever proposes next."""
     texts = [
-        f"line {finding.line}: {finding.message}: {finding.reason}"
+        (f"line {finding.line}" if finding.line is not None else finding.kernel)
+        + f": {finding.message}: {finding.reason}"
         for item in after.values()
         for finding in item.findings
-        if finding.reason and finding.severity != "note" and finding.line is not None
+        if finding.reason and (finding.severity != "note" or finding.kind == "spill")
     ]
     return list(dict.fromkeys(texts))
 

@@ -114,13 +114,9 @@ class Candidates:
         text: str,
         examinations: Mapping[str, Examination],
         seeds: Sequence[int] = DEFAULT_SEEDS,
-        *,
-        unseen: bool = False,
     ) -> LevelResult:
         """The level "correctness" of a text, asked anew. `examinations`: of the text."""
-        return self._judge.correctness(
-            text, self._baseline, seeds, examinations=examinations, unseen=unseen
-        )
+        return self._judge.correctness(text, self._baseline, seeds, examinations=examinations)
 
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
         judged = verdict(candidate.levels)

@@ -147,7 +147,7 @@ class Optimizer:
         """The final file against the original reference, with inputs no candidate has met."""
         self._say("checking the final file with new seeds")
         started = time.monotonic()
-        result = candidates.results(state.text, state.examinations, FINAL_SEEDS, unseen=True)
+        result = candidates.results(state.text, state.examinations, FINAL_SEEDS)
         trial = Trial(
             stage=FINAL,
             proposer="xesmith",
