@@ -61,6 +61,13 @@ def environment(server: StandIn) -> dict[str, str]:
     return {**kept, **said, "XESMITH_LM_API_KEY": "the-stand-in-asks-for-none"}
 
 
+def arms(name: str) -> list[bool]:
+    """Whether the facts are withheld: once each, where the recording does not say."""
+    said = yaml.safe_load((RECORDINGS / name / "recording.yaml").read_text("utf-8"))
+    evidence = said.get("evidence")
+    return [False, True] if evidence is None else [evidence == "withheld"]
+
+
 def run(name: str, folder: Path, *, withheld: bool) -> dict[str, Any]:
     out, record = folder / f"{name}-{withheld}", folder / f"{name}-{withheld}-exchanges"
     more = ["--record", str(record), *(["--withhold-evidence"] if withheld else [])]
@@ -133,7 +140,8 @@ def table(records: list[dict[str, Any]]) -> str:
         "| predicted us, before -> after | prompt tokens: shown / withheld |",
         "|---|---|---|---|---|---|---|",
     ]
-    shown_records = [r for r in records if r["evidence"] == "shown"]
+    once = [r for r in records if len(arms(r["recording"])) == 1]
+    shown_records = [r for r in records if r["evidence"] == "shown" and r not in once]
     for record in shown_records:
         other = next(
             (r for r in records if r["recording"] == record["recording"] and r is not record), None
@@ -168,6 +176,23 @@ def table(records: list[dict[str, Any]]) -> str:
                 f"| {item['lines_before']} / {without.get('lines_before', 'not run')} "
                 f"| {item['lines_last_try']} / {without.get('lines_last_try', 'not run')} |"
             )
+    if once:
+        lines += [
+            "",
+            "Conversations that were held twice, once with the facts in the requests and once "
+            "without them, each by a model that saw nothing else. One of each for a problem: too "
+            "few to conclude from.",
+            "",
+            "| recording | evidence | answers | refused, by level | predicted us, before -> after |",
+            "|---|---|---|---|---|",
+        ]
+    for record in once:
+        levels = ", ".join(f"{level} {count}" for level, count in record["refused"].items())
+        seconds = record["predicted_seconds"]
+        lines.append(
+            f"| {record['recording']} | {record['evidence']} | {record['answers']} "
+            f"| {levels or 'none'} | {seconds['before'] * 1e6:.1f} -> {seconds['after'] * 1e6:.1f} |"
+        )
     return "\n".join(lines)
 
 
@@ -190,9 +215,9 @@ def main() -> int:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.only.split(",") if arguments.only else names():
-            for withheld in (False, True):
+            for withheld in arms(name):
                 record = run(name, Path(folder), withheld=withheld)
-                if arguments.refresh and not withheld:
+                if arguments.refresh and withheld == arms(name)[0]:
                     refresh(name, Path(record["exchanges"]))
                 del record["exchanges"]
                 records.append(record)
