@@ -183,7 +183,7 @@ def table(records: list[dict[str, Any]]) -> str:
             "without them, each by a model that saw nothing else. One of each for a problem: too "
             "few to conclude from.",
             "",
-            "| recording | evidence | answers | refused, by level | predicted us, before -> after |",
+            "| recording | evidence | answers | refused, by level | predicted us |",
             "|---|---|---|---|---|",
         ]
     for record in once:
@@ -191,7 +191,8 @@ def table(records: list[dict[str, Any]]) -> str:
         seconds = record["predicted_seconds"]
         lines.append(
             f"| {record['recording']} | {record['evidence']} | {record['answers']} "
-            f"| {levels or 'none'} | {seconds['before'] * 1e6:.1f} -> {seconds['after'] * 1e6:.1f} |"
+            f"| {levels or 'none'} "
+            f"| {seconds['before'] * 1e6:.1f} -> {seconds['after'] * 1e6:.1f} |"
         )
     return "\n".join(lines)
 
