@@ -14,10 +14,20 @@ import yaml
 from xesmith.assets import asset_folder
 from xesmith.contract_names import NAMES
 from xesmith.contracts import ProgramEvidence, check, check_all
+from xesmith.engine.ordering import PLANNER
 from xesmith.errors import UsageError
 from xesmith.findings.record import KINDS
 from xesmith.knowledge import load_knowledge
-from xesmith.stage_contract import Promises, Stage, legal_order, load_stages, read_stage
+from xesmith.ledger import BASELINE, FINAL
+from xesmith.mcp.judging import NO_STAGE
+from xesmith.stage_contract import (
+    RESERVED,
+    Promises,
+    Stage,
+    legal_order,
+    load_stages,
+    read_stage,
+)
 from xesmith.stages.planner import plan
 
 AFTER = {
@@ -174,6 +184,7 @@ def _write(folder: Path, text: str, name: str = "demo") -> Path:
         ("after: []", "iterations: -1", "iterations"),
         ("after: []", "keeps: [output]", "did you mean 'outputs'?"),
         ('["after.native', '[3, "after.native', "promises.xpu.0"),
+        ("name: demo", "name: final", "no stage can be called 'final'"),
     ],
 )
 def test_a_faulty_file_is_one_clear_error(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -182,6 +193,42 @@ def test_a_faulty_file_is_one_clear_error(tmp_path: Path, old: str, new: str, me
         read_stage(path)
     assert message in str(caught.value)
     assert str(path) == caught.value.where
+
+
+@pytest.mark.parametrize("name", ["baseline", "final", "planner", "verify", "xesmith"])
+def test_a_stage_has_no_name_that_means_something_else_in_a_ledger(
+    tmp_path: Path, name: str
+) -> None:
+    path = _write(tmp_path, FILE.replace("name: demo", f"name: {name}"), name)
+    with pytest.raises(UsageError, match=f"no stage can be called '{name}'") as caught:
+        load_stages(extra=[tmp_path])
+    assert caught.value.where == str(path)
+    assert caught.value.remedy == "give the stage another name, and its folder too"
+
+
+def test_what_a_ledger_has_besides_stages_is_reserved() -> None:
+    assert {BASELINE, FINAL, PLANNER, NO_STAGE} <= set(RESERVED)
+
+
+def test_the_same_number_of_launches_is_a_condition_of_the_stages_that_keep_it() -> None:
+    condition = "after.program.launches == before.program.launches"
+    stages = load_stages()
+    bound = {name for name, stage in stages.items() if condition in stage.conditions("xpu")}
+    assert bound == {"analysis", "memory_access", "block_pointers"}
+    for stage in stages.values():
+        for kind in ("xpu", "cuda"):
+            kept = (condition,) if stage.name in bound else ()
+            assert stage.conditions(kind) == stage.promises.on(kind) + kept
+
+
+def test_one_launch_more_is_no_way_to_keep_launches(evidence_maker: ModuleType) -> None:
+    m = evidence_maker
+    stage = Stage(name="s", description="d", keeps=("outputs", "launches"))
+    (condition,) = stage.conditions("xpu")
+    once, twice = ProgramEvidence.of([m.make()]), ProgramEvidence.of([m.make(), m.make()])
+    assert [check(condition, once, after).status for after in (once, twice)] == ["holds", "broken"]
+    assert check(condition, once, twice).text == f"{condition}: 2 == 1 is false"
+    assert Stage(name="s", description="d", keeps=("signature", "dtypes")).conditions("xpu") == ()
 
 
 def test_a_correct_file_is_read(tmp_path: Path) -> None:

@@ -195,9 +195,8 @@ class Knowledge(BaseModel):
             raise UsageError(f"unknown finding kind '{finding}'", remedy=nearest(finding, KINDS))
         entries = [
             entry
-            for entry in self.entries
-            if (stage is None or stage.wants_knowledge(entry.id))
-            and (device is None or entry.applies.on(device.name, device.kind))
+            for entry in (self.entries if stage is None else self.matching(stage.knowledge))
+            if (device is None or entry.applies.on(device.name, device.kind))
             and (finding is None or finding in entry.findings)
         ]
         wanted = set(_words(words))

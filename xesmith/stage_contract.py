@@ -6,7 +6,6 @@ changed by editing its file alone.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,18 @@ from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
 from xesmith.stage_order import ancestors, nearest_order
 
-#: what a stage may promise to leave as it was; the cascade checks each
-KEEPS = ("outputs", "signature", "dtypes", "launches")
+#: what a stage may say that it leaves as it was, and the condition that this adds. Without one it
+#: holds for every candidate of every stage: the cascade refuses other signatures (syntax), outputs
+#: and dtypes (correctness).
+KEEPS: dict[str, str | None] = {
+    "outputs": None,
+    "signature": None,
+    "dtypes": None,
+    "launches": "after.program.launches == before.program.launches",
+}
+
+#: no names for a stage: a run's ledger has other things under them
+RESERVED = ("baseline", "final", "planner", "verify", "xesmith")
 
 
 class Promises(BaseModel):
@@ -58,6 +67,11 @@ class Stage(BaseModel):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Stage:
+        if self.name in RESERVED:
+            raise ValueError(
+                f"no stage can be called '{self.name}': a run's ledger has something else under "
+                "that name | give the stage another name, and its folder too"
+            )
         for kind in self.triggers:
             if kind not in KINDS:
                 raise ValueError(f"unknown finding kind '{kind}' | {nearest(kind, KINDS)}")
@@ -70,8 +84,10 @@ class Stage(BaseModel):
         """Whether any of these findings calls for the stage."""
         return not self.triggers or not set(self.triggers).isdisjoint(finding_kinds)
 
-    def wants_knowledge(self, entry_id: str) -> bool:
-        return any(fnmatch.fnmatchcase(entry_id, pattern) for pattern in self.knowledge)
+    def conditions(self, kind: Literal["xpu", "cuda"]) -> tuple[str, ...]:
+        """What a candidate for such a device must meet: the promises, and what `keeps` adds."""
+        kept = tuple(condition for name in self.keeps if (condition := KEEPS[name]))
+        return self.promises.on(kind) + kept
 
     @property
     def skill_name(self) -> str:

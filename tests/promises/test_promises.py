@@ -70,7 +70,7 @@ def programs(lowerer: Lowerer, device: Device, repository: Path) -> dict[str, Pr
 def test_a_good_candidate_keeps_the_promise(
     programs: dict[str, ProgramEvidence], stage: str, before: str, after: str
 ) -> None:
-    promises = load_stages()[stage].promises.on("xpu")
+    promises = load_stages()[stage].conditions("xpu")
     outcomes = check_all(promises, programs[before], programs[after])
     assert [outcome.text for outcome in outcomes if not outcome] == []
 
@@ -79,7 +79,7 @@ def test_a_good_candidate_keeps_the_promise(
 def test_a_useless_candidate_breaks_it(
     programs: dict[str, ProgramEvidence], stage: str, before: str, after: str, part: str
 ) -> None:
-    promises = load_stages()[stage].promises.on("xpu")
+    promises = load_stages()[stage].conditions("xpu")
     outcomes = check_all(promises, programs[before], programs[after])
     assert any(o.status == "broken" and part in o.expression for o in outcomes), outcomes
 

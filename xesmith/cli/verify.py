@@ -77,7 +77,7 @@ def verify(
                 text,
                 baseline.examinations,
                 after,
-                promises=contract.promises.on(session.device.kind) if contract else (),
+                promises=contract.conditions(session.device.kind) if contract else (),
                 must_improve=contract.improves if contract else True,
             )
             # Slower code may still be right, and a user wants to know both; broken code cannot

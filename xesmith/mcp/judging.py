@@ -463,7 +463,7 @@ def _judged(
             text,
             before,
             after,
-            promises=() if stage is None else stage.promises.on(judge.session.device.kind),
+            promises=() if stage is None else stage.conditions(judge.session.device.kind),
             must_improve=stage is None or stage.improves,
         )
         if all(level.status == "passed" for level in levels):
