@@ -146,8 +146,8 @@ def test_the_text_of_an_entry_is_whole(knowledge: Knowledge) -> None:
 # -- choosing and finding -------------------------------------------------------------------------
 
 
-def entry(name: str, kind: str = "constraint", findings: tuple[str, ...] = (), size: int = 100):
-    """An entry whose text has `size` characters, so size / 4 tokens."""
+def entry(name: str, kind: str = "constraint", findings: tuple[str, ...] = (), size: int = 75):
+    """An entry whose text has `size` characters, so size / 3 tokens."""
     made = Entry.model_validate(
         {"id": name, "kind": kind, "statement": "x", "source": "seen", "findings": findings}
     )
@@ -162,7 +162,7 @@ def chosen(entries: list[Entry], findings: list[str], budget: int) -> tuple[list
     return [e.id for e in made.entries], list(made.left_out)
 
 
-def test_what_a_finding_asks_for_comes_first_then_constraints_then_by_id() -> None:
+def test_what_a_finding_asks_for_comes_first_then_constraints_and_patterns_in_turn() -> None:
     entries = [
         entry("a.z", "pattern", ("spill",)),
         entry("a.m", "constraint", ("spill",)),
@@ -173,11 +173,42 @@ def test_what_a_finding_asks_for_comes_first_then_constraints_then_by_id() -> No
     ]
     order = ["a.m", "a.z", "a.c", "a.a", "a.b"]
     assert chosen(entries, ["spill"], 125) == (order, [])
-    assert chosen(entries, [], 125) == (["a.c", "a.m", "a.a", "a.b", "a.z"], [])
+    assert chosen(entries, [], 125) == (["a.c", "a.a", "a.m", "a.b", "a.z"], [])
+
+
+def test_neither_constraints_nor_patterns_crowd_out_the_others() -> None:
+    constraints = [f"a.c{number}" for number in range(9)]
+    patterns = [f"a.p{number}" for number in range(3)]
+    entries = [entry(name) for name in constraints] + [entry(name, "pattern") for name in patterns]
+    # room for six of twelve: three of each
+    told, left_out = chosen(entries, [], 150)
+    assert told == ["a.c0", "a.p0", "a.c1", "a.p1", "a.c2", "a.p2"]
+    assert left_out == constraints[3:]
+    # What is left of the turns goes to the kind that has more.
+    assert chosen(entries, [], 200)[0][6:] == ["a.c3", "a.c4"]
+    # The same among those that a finding calls for, which all come before the others.
+    spilling = [entry(f"a.s{n}", "constraint", ("spill",)) for n in range(4)]
+    helping = entry("a.t", "pattern", ("spill",))
+    told, _ = chosen([*entries, *spilling, helping], ["spill"], 150)
+    assert told == ["a.s0", "a.t", "a.s1", "a.s2", "a.s3", "a.c0"]
+
+
+def test_discovery_is_told_constraints_and_patterns(knowledge: Knowledge) -> None:
+    made = knowledge.choose(
+        load_stages()["discovery"],
+        ["load-not-2d-block", "needless-mask"],
+        2000,
+        device="bmg-g31",
+        kind="xpu",
+        distribution="triton-xpu",
+        version="3.3.0b1",
+    )
+    kinds = [item.kind for item in made.entries]
+    assert min(kinds.count("constraint"), kinds.count("pattern")) >= 5
 
 
 def test_entries_are_whole_and_those_without_room_are_named() -> None:
-    entries = [entry("a.a", size=100), entry("a.b", size=400), entry("a.c", size=80)]
+    entries = [entry("a.a", size=75), entry("a.b", size=300), entry("a.c", size=60)]
     assert entries[1].tokens == 100
     # a.b does not fit after a.a; the smaller one after it does.
     assert chosen(entries, [], 45) == (["a.a", "a.c"], ["a.b"])
@@ -197,7 +228,7 @@ def test_no_budget_is_passed_and_nothing_is_lost(knowledge: Knowledge, budget: i
         distribution="triton-xpu",
         version="3.3.0b1",
     )
-    assert sum(len(e.text()) for e in made.entries) <= 4 * budget
+    assert sum(len(e.text().encode()) for e in made.entries) <= 3 * budget
     every = knowledge.for_stage(
         stage, device="bmg-g31", kind="xpu", distribution="triton-xpu", version="3.3.0b1"
     )

@@ -8,7 +8,7 @@ does not fit into the budget is left out and named.
 from __future__ import annotations
 
 import fnmatch
-import math
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,9 +24,7 @@ from xesmith.device import Device, device_names
 from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
 from xesmith.stage_contract import Stage
-
-#: characters of English and code per token, about; budgets need no better
-CHARACTERS_PER_TOKEN = 4
+from xesmith.tokens import estimate_tokens
 
 #: what `applies.compilers` may name
 DISTRIBUTIONS = ("triton-xpu", "pytorch-triton-xpu", "triton")
@@ -102,7 +100,7 @@ class Entry(BaseModel):
     @property
     def tokens(self) -> int:
         """About how many tokens the text takes."""
-        return math.ceil(len(self.text()) / CHARACTERS_PER_TOKEN)
+        return estimate_tokens(self.text())
 
 
 @dataclass(frozen=True)
@@ -152,17 +150,20 @@ class Knowledge(BaseModel):
     ) -> Chosen:
         """What a stage is told within a budget: whole entries, the most pertinent first.
 
-        First those that speak of a kind among `findings`, then constraints, then by id. One
-        that does not fit is left out, and smaller ones after it may still find room.
+        First those that speak of a kind among `findings`, then the others; of each, constraints
+        and patterns in turn by id, so that neither crowds out the other. One that does not fit is
+        left out, and smaller ones after it may still find room.
         """
         candidates = self.for_stage(
             stage, device=device, kind=kind, distribution=distribution, version=version
         )
         present = set(findings)
+        called_for = [entry for entry in candidates if not present.isdisjoint(entry.findings)]
+        others = [entry for entry in candidates if present.isdisjoint(entry.findings)]
         chosen: list[Entry] = []
         left_out: list[str] = []
         left = budget_tokens
-        for entry in sorted(candidates, key=lambda e: (present.isdisjoint(e.findings), *_rank(e))):
+        for entry in (*_in_turn(called_for), *_in_turn(others)):
             if entry.tokens <= left:
                 chosen.append(entry)
                 left -= entry.tokens
@@ -212,6 +213,15 @@ class Knowledge(BaseModel):
                 found.append((len(held), len(in_head), entry))
         found.sort(key=lambda item: (-item[0], -item[1], *_rank(item[2])))
         return tuple(entry for _, _, entry in found)
+
+
+def _in_turn(entries: Iterable[Entry]) -> list[Entry]:
+    """A constraint, a pattern, the next constraint and so on, each kind by id."""
+    ranked = sorted(entries, key=_rank)
+    constraints = [entry for entry in ranked if entry.kind == "constraint"]
+    patterns = [entry for entry in ranked if entry.kind == "pattern"]
+    pairs = itertools.zip_longest(constraints, patterns)
+    return [entry for pair in pairs for entry in pair if entry is not None]
 
 
 def _rank(entry: Entry) -> tuple[bool, str]:

@@ -6,24 +6,17 @@ miscount. Reported spending counts after the fact; estimates stand in where noth
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import dataclass
 
 from xesmith.errors import UsageError
 from xesmith.lm.record import BudgetSpentError, Request, Usage
+from xesmith.tokens import estimate_tokens
 
-#: bytes of UTF-8 that are taken for one token: English has about 4.5 of them, code about 3
-_BYTES_PER_TOKEN = 3
 #: tokens that an endpoint adds to a message for its role and ends
 _TOKENS_PER_MESSAGE = 4
 #: a reply of fewer tokens cannot hold a kernel; a request that leaves fewer is not made
 MIN_REPLY_TOKENS = 256
-
-
-def estimate_tokens(text: str) -> int:
-    """Tokens of a text where nobody counts them; rather too many than too few."""
-    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
 def estimate_prompt_tokens(request: Request) -> int:

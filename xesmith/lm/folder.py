@@ -15,9 +15,10 @@ from typing import Any, cast, get_args
 
 from xesmith.errors import UsageError, nearest
 from xesmith.lm import files
-from xesmith.lm.budget import estimate_prompt_tokens, estimate_tokens
+from xesmith.lm.budget import estimate_prompt_tokens
 from xesmith.lm.record import Channel, Finish, NoReplyYetError, Reply, Request, Usage
 from xesmith.lm.redact import Redactor
+from xesmith.tokens import estimate_tokens
 
 _POLL_SECONDS = 0.2
 #: a reply that somebody writes in place is whole once it has kept its size for so long

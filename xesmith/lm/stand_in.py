@@ -23,9 +23,9 @@ from typing import Any, cast
 
 from xesmith.errors import UsageError, nearest
 from xesmith.lm import files
-from xesmith.lm.budget import estimate_tokens
 from xesmith.lm.folder import read_facts
 from xesmith.lm.record import Usage
+from xesmith.tokens import estimate_tokens
 
 MODEL = "stand-in"
 _LABEL_LINE = re.compile(r"request: *(\S+)")
