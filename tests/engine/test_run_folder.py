@@ -1,8 +1,13 @@
 """Run folders: one run each, resumed only with what it was begun with."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
-from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
+from xesmith.cascade.correctness import find_reference
+from xesmith.engine.problem import load_problem
+from xesmith.engine.run_folder import LEDGER_FILE, RunFolder, run_header
 from xesmith.errors import UsageError
 from xesmith.ledger import Ledger
 
@@ -68,3 +73,22 @@ def test_files_are_written_whole(tmp_path):
         path = run.write_text("a.txt", "two\r\n")
         assert path.read_bytes() == b"two\r\n"
         assert sorted(p.name for p in tmp_path.glob("*.txt*")) == ["a.txt"]
+
+
+def test_a_header_says_what_a_run_is_about_in_whole_texts(repository):
+    folder = repository / "bench" / "problems" / "softmax"
+    problem = load_problem(folder / "kernel.py")
+    reference = find_reference(problem.program())
+    session = SimpleNamespace(description={"device": "bmg-g31"})
+    assert run_header(problem, reference, session) == {
+        "kernel": str(folder / "kernel.py"),
+        "problem": "softmax",
+        "variant": problem.variant,
+        "source": (folder / "kernel.py").read_text(),
+        "spec": (folder / "spec.yaml").read_text(),
+        "reference": "reference.py",
+        "reference_source": (folder / "reference.py").read_text(),
+        "session": {"device": "bmg-g31"},
+    }
+    plain = replace(problem, spec=None, variant=None, shapes=())
+    assert run_header(plain, reference, session)["spec"] is None

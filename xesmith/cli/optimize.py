@@ -139,7 +139,7 @@ def optimize(
     from xesmith.engine.optimize import Optimizer
     from xesmith.engine.problem import load_problem
     from xesmith.engine.proposers import parse_proposers
-    from xesmith.engine.run_folder import RunFolder
+    from xesmith.engine.run_folder import RunFolder, run_header
     from xesmith.engine.run_setup import RunSetup
     from xesmith.engine.session import Session
     from xesmith.lm.record import ModelError
@@ -172,17 +172,7 @@ def optimize(
         progress(quiet=as_json) as shown,
         Session(target, toolchain=toolchain, timeout_s=timeout) as session,
     ):
-        header = {
-            "kernel": str(kernel),
-            "problem": problem.name,
-            "variant": problem.variant,
-            "source": problem.source,
-            "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
-            "reference": str(judged_by),
-            "reference_source": judged_by.program.source,
-            **setup.header(),
-            "session": session.description,
-        }
+        header = {**run_header(problem, judged_by, session), **setup.header()}
         name = f"{problem.name}-{session.device.name}-{datetime.now():%Y%m%d-%H%M%S}"
         folder = out or Path("xesmith-runs") / name
         with RunFolder.open(folder, header, resume=resume) as run:

@@ -15,6 +15,10 @@ from xesmith.ledger import Ledger
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from xesmith.cascade.correctness import Reference
+    from xesmith.engine.problem import Problem
+    from xesmith.engine.session import Session
+
 LEDGER_FILE = "ledger.sqlite"
 LOCK_FILE = ".lock"
 
@@ -96,6 +100,20 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> Path:
         return self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def run_header(problem: Problem, reference: Reference, session: Session) -> dict[str, Any]:
+    """What a run is about, for its ledger. Texts are whole, so that it stands alone."""
+    return {
+        "kernel": str(problem.path),
+        "problem": problem.name,
+        "variant": problem.variant,
+        "source": problem.source,
+        "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
+        "reference": str(reference),
+        "reference_source": reference.program.source,
+        "session": session.description,
+    }
 
 
 def _take(lock: IO[bytes], folder: Path) -> None:

@@ -12,7 +12,7 @@ from xesmith.cascade.examine import Examination
 from xesmith.cascade.record import Verdict
 from xesmith.engine.judge import Baseline
 from xesmith.engine.problem import Problem
-from xesmith.engine.run_folder import LEDGER_FILE, RunFolder
+from xesmith.engine.run_folder import LEDGER_FILE, RunFolder, run_header
 from xesmith.engine.session import Session
 from xesmith.engine.trials import keep_baseline, keep_trial
 from xesmith.errors import UsageError
@@ -36,16 +36,9 @@ class Run:
     def open(cls, folder: Path, problem: Problem, reference: Reference, session: Session) -> Run:
         """The run in `folder`; a new one where there is none."""
         header: dict[str, Any] = {
-            "kernel": str(problem.path),
-            "problem": problem.name,
-            "variant": problem.variant,
-            "source": problem.source,
-            "spec": None if problem.spec is None else Path(problem.spec.path).read_text("utf-8"),
-            "reference": str(reference),
-            "reference_source": reference.program.source,
+            **run_header(problem, reference, session),
             "stages": [],
             "proposers": [PROPOSER],
-            "session": session.description,
         }
         return cls(RunFolder.open(folder, header, resume=Ledger.is_begun(folder / LEDGER_FILE)))
 
