@@ -52,7 +52,8 @@ CREATE TABLE trial (
 );
 CREATE TABLE exchange (
     id INTEGER PRIMARY KEY,
-    digest TEXT NOT NULL UNIQUE,
+    channel TEXT NOT NULL,
+    digest TEXT NOT NULL,
     label TEXT NOT NULL,
     stage TEXT NOT NULL,
     request TEXT NOT NULL REFERENCES blob(digest),
@@ -66,6 +67,17 @@ CREATE TABLE exchange (
     seconds REAL NOT NULL,
     fault TEXT,
     created REAL NOT NULL
+);
+CREATE UNIQUE INDEX exchange_of_request ON exchange (channel, digest);
+CREATE TABLE lost (
+    channel TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    label TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    cost_usd REAL,
+    seconds REAL NOT NULL
 );
 CREATE UNIQUE INDEX trial_of_candidate ON trial (stage, source, coalesce(parent, 0));
 CREATE TABLE stage (
@@ -107,14 +119,28 @@ class Trial:
 class Exchange:
     """One request to a model and its reply, with secrets taken out.
 
-    `fault`: why the reply held no candidate; None where it held one.
+    `channel` names who answered. `fault`: why the reply held no candidate; None where it held
+    one.
     """
 
+    channel: str
     stage: str
     request: Request
     reply: Reply
     fault: str | None = None
     id: int | None = None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a request cost that got no reply. Tokens are estimated."""
+
+    channel: str
+    stage: str
+    label: str
+    reason: str
+    usage: Usage
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -284,16 +310,17 @@ class Ledger:
         """All trials in the order in which they were judged."""
         return self._select("ORDER BY id", ())
 
-    def add_exchange(self, stage: str, request: Request, reply: Reply) -> Exchange:
+    def add_exchange(self, channel: str, stage: str, request: Request, reply: Reply) -> Exchange:
         """Keeps a reply as soon as it is there: it may have cost money, and is not asked again."""
         with self._transaction() as db:
             asked, answered = self.put(_json(asdict(request))), self.put(reply.text)
             usage = reply.usage
             cursor = db.execute(
-                "INSERT INTO exchange (digest, label, stage, request, reply, model, finish,"
-                " prompt_tokens, completion_tokens, estimated, cost_usd, seconds, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO exchange (channel, digest, label, stage, request, reply, model,"
+                " finish, prompt_tokens, completion_tokens, estimated, cost_usd, seconds, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
+                    channel,
                     request.digest,
                     request.label,
                     stage,
@@ -309,16 +336,44 @@ class Ledger:
                     time.time(),
                 ),
             )
-        return Exchange(stage, request, reply, id=cursor.lastrowid)
+        return Exchange(channel, stage, request, reply, id=cursor.lastrowid)
 
-    def set_fault(self, digest: str, fault: str) -> None:
-        """Notes why the reply to the request of this digest held no candidate."""
-        self._db.execute("UPDATE exchange SET fault=? WHERE digest=?", (fault, digest))
+    def set_fault(self, channel: str, digest: str, fault: str) -> None:
+        """Notes why a channel's reply to the request of this digest held no candidate."""
+        self._db.execute(
+            "UPDATE exchange SET fault=? WHERE channel=? AND digest=?", (fault, channel, digest)
+        )
 
-    def find_exchange(self, digest: str) -> Exchange | None:
-        """The exchange whose request has this digest, if there was one."""
-        found = self._exchanges("WHERE digest=?", (digest,))
+    def find_exchange(self, channel: str, digest: str) -> Exchange | None:
+        """The exchange of a channel whose request has this digest, if there was one."""
+        found = self._exchanges("WHERE channel=? AND digest=?", (channel, digest))
         return found[0] if found else None
+
+    def add_lost(self, lost: Lost) -> None:
+        """Keeps what a request cost that got no reply."""
+        usage = lost.usage
+        self._db.execute(
+            "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(lost.channel, lost.stage, lost.label, lost.reason),
+                *(usage.prompt_tokens, usage.completion_tokens, usage.cost_usd, lost.seconds),
+            ),
+        )
+
+    def lost(self) -> list[Lost]:
+        """All requests that got no reply, in order."""
+        rows = self._db.execute("SELECT * FROM lost ORDER BY rowid").fetchall()
+        return [
+            Lost(
+                channel=channel,
+                stage=stage,
+                label=label,
+                reason=reason,
+                usage=Usage(prompt, completion, estimated=True, cost_usd=cost),
+                seconds=seconds,
+            )
+            for channel, stage, label, reason, prompt, completion, cost, seconds in rows
+        ]
 
     def exchanges(self) -> list[Exchange]:
         """All exchanges in the order in which they were held."""
@@ -327,7 +382,7 @@ class Ledger:
     def _exchanges(self, clause: str, values: tuple[Any, ...]) -> list[Exchange]:
         rows = self._db.execute(
             "SELECT id, stage, request, reply, model, finish, prompt_tokens, completion_tokens,"
-            f" estimated, cost_usd, seconds, fault FROM exchange {clause}",
+            f" estimated, cost_usd, seconds, fault, channel FROM exchange {clause}",
             values,
         ).fetchall()
         found: list[Exchange] = []
@@ -338,6 +393,7 @@ class Ledger:
             found.append(
                 Exchange(
                     id=row[0],
+                    channel=row[12],
                     stage=row[1],
                     request=Request(asked["label"], messages, asked["temperature"]),
                     reply=Reply(self.get(row[3]), row[4], row[5], usage, row[10]),

@@ -90,6 +90,7 @@ def main() -> int:
         asked_by_whole = len(server.requests)
         out, lost = Path(folder) / "killed", 0
         trials, exchanges = [], []
+        asked_when_recorded: dict[str, int] = {}
         while len(kills) < arguments.kills:
             # What was judged is not judged again, so a resumed run is shorter than a whole one.
             moment = generator.uniform(0.05, 0.45) * seconds
@@ -98,6 +99,9 @@ def main() -> int:
             now = held(out)
             lost += now[0][: len(trials)] != trials or now[1][: len(exchanges)] != exchanges
             trials, exchanges = now
+            for request, _ in exchanges:
+                label = request.label
+                asked_when_recorded.setdefault(label, server.count(label))
             kills.append(
                 {"after_s": round(moment, 1), "trials": len(trials), "exchanges": len(exchanges)}
             )
@@ -121,7 +125,9 @@ def main() -> int:
             "requests_made": len(asked),
             # In flight at a kill: asked for, and not recorded.
             "requests_that_a_kill_cut_off": len(asked) - len(labels),
-            "recorded_exchanges_repeated": len(labels) - len(set(labels)),
+            "recorded_exchanges_repeated": sum(
+                server.count(label) - count for label, count in asked_when_recorded.items()
+            ),
             "trials": len(now[0]),
             "same_result_as_a_whole_run": result["after"] == expected["after"],
         }

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from xesmith.lm.endpoint import EndpointChannel
-from xesmith.lm.record import Message, ModelRefusedError, ModelUnavailableError, Request
+from xesmith.lm.record import (
+    Message,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    Request,
+    RequestRefusedError,
+)
 from xesmith.lm.settings import Api, LmSettings
 from xesmith.lm.stand_in import Fault, StandIn
 
@@ -111,16 +118,19 @@ def test_what_does_not_pass_ends_after_all_tries(
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_what_never_passes_is_refused_at_once(
     api: Api, status: int, recording: Path, channel: Make, request_: Request
 ) -> None:
     with (
         StandIn([recording], [Fault(status=status)]) as server,
-        pytest.raises(ModelRefusedError, match="a fault of the stand-in's script") as told,
+        pytest.raises(ModelError, match="a fault of the stand-in's script") as told,
     ):
         channel(server, api=api).ask(request_)
     assert len(server.requests) == 1
+    # Another request may pass where this one is too long; none does without a key.
+    of_the_request = status in {400, 413}
+    assert told.type is (RequestRefusedError if of_the_request else ModelRefusedError)
     assert ("XESMITH_LM_API_KEY" in str(told.value.remedy)) == (status in {401, 403})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from xesmith.cli import app
-from xesmith.ledger import Ledger, StageOutcome, Trial
+from xesmith.ledger import Ledger, Lost, StageOutcome, Trial
 from xesmith.lm.record import Message, Reply, Request, Usage
 from xesmith.report.model import build
 from xesmith.report.write import to_html, to_markdown
@@ -183,11 +183,11 @@ def test_the_trial_tree_has_each_trial_under_the_one_that_it_set_out_from(run):
 
 
 def test_what_models_cost_is_told_per_stage_and_per_accepted_candidate(run):
-    first = run.add_exchange("fusion", REQUEST, Reply("", "m", "stop", Usage(100, 20), 1.5))
-    run.set_fault(REQUEST.digest, "the reply is empty")
+    first = run.add_exchange("lm", "fusion", REQUEST, Reply("", "m", "stop", Usage(100, 20), 1.5))
+    run.set_fault("lm", REQUEST.digest, "the reply is empty")
     usage = Usage(200, 40, estimated=True)
     again = replace(REQUEST, label="fusion-2-0")
-    second = run.add_exchange("fusion", again, Reply("y", "m", "stop", usage, 2.0))
+    second = run.add_exchange("lm", "fusion", again, Reply("y", "m", "stop", usage, 2.0))
     won = trial("fusion", "one launch", PASSED, parent=1, exchange=second.id)
     run.add(won, source_text="x = 4")
     (stage, whole) = build(run).spending
@@ -198,6 +198,10 @@ def test_what_models_cost_is_told_per_stage_and_per_accepted_candidate(run):
     assert stage.cost_usd is None  # the price of neither is known
     assert stage.seconds == 3.5
     assert stage.tokens_per_win == 360
+    run.add_lost(Lost("lm", "fusion", "fusion-3-0", "no reply", Usage(30, 10), 4.0))
+    (stage, _) = build(run).spending
+    assert (stage.answers, stage.unanswered) == (2, 1)
+    assert (stage.prompt_tokens, stage.completion_tokens, stage.seconds) == (330, 70, 7.5)
     (node,) = [node for node in build(run).tree if node.trial.exchange is not None]
     assert (node.tokens, node.tokens_estimated, node.model_seconds) == (240, True, 2.0)
     (fault,) = build(run).faults

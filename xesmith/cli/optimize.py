@@ -91,7 +91,7 @@ def optimize(
             "--iterations",
             min=1,
             rich_help_panel=MODEL_PANEL,
-            help="Most tries of a model per stage; default: the stage's.",
+            help="Most tries of a model per stage, up to the stage's own limit.",
         ),
     ] = None,
     samples: Annotated[
@@ -186,7 +186,10 @@ def optimize(
                 shown.say(f"interrupted; go on with --resume --out {folder}")
                 raise
             except ModelError:
-                shown.say(f"nothing is lost: go on with --resume --out {folder}")
+                shown.say(
+                    f"nothing is lost: go on with --resume --out {folder}; "
+                    f"xesmith report {folder} shows how far it came"
+                )
                 raise
             report = build(run.ledger)
             files = write_results(run, result, report)

@@ -93,7 +93,7 @@ class Candidates:
             candidate.levels += self._judge.lowered_levels(
                 before.examinations,
                 examinations,
-                promises=stage.promises.on(session.device.kind),
+                promises=stage.conditions(session.device.kind),
                 must_improve=stage.improves,
             )
 
@@ -121,7 +121,7 @@ class Candidates:
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
         judged = verdict(candidate.levels)
         request = candidate.proposal.request
-        exchange = None if request is None else self._ledger.find_exchange(request)
+        exchange = None if request is None else self._ledger.find_exchange(proposer, request)
         trial = Trial(
             stage=stage.name,
             proposer=proposer,

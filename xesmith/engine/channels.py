@@ -67,7 +67,11 @@ class Channels:
         settings = self._options.load()
         spent = Spent()
         for exchange in self._ledger.exchanges():
-            spent = spent.plus(exchange.reply.usage, exchange.reply.seconds)
+            if exchange.channel == name.kind:
+                spent = spent.plus(exchange.reply.usage, exchange.reply.seconds)
+        for lost in self._ledger.lost():
+            if lost.channel == name.kind:
+                spent = spent.plus(lost.usage, lost.seconds)
         channel = EndpointChannel(settings, budget=Budget(settings.limits, spent), say=self._say)
         if self._options.record is None:
             return channel

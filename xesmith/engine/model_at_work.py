@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from xesmith.engine.candidates import Candidates
 from xesmith.engine.judge import Judge, Say
 from xesmith.engine.state import Attempt, State
 from xesmith.knowledge import Knowledge
-from xesmith.ledger import Ledger
-from xesmith.lm.record import Channel, NoReplyYetError, Reply, Request
+from xesmith.ledger import Ledger, Lost
+from xesmith.lm.record import Channel, ModelError, NoReplyYetError, Reply, Request
 from xesmith.stage_contract import Stage
 from xesmith.stages.proposers.judged import Judged
 from xesmith.stages.proposers.record import Proposal
@@ -53,14 +54,23 @@ class LedgerChannel:
         return self._inner.name
 
     def ask(self, request: Request) -> Reply:
-        known = self._ledger.find_exchange(request.digest)
+        known = self._ledger.find_exchange(self.name, request.digest)
         if known is not None:
             return known.reply
         self._say(f"{self._stage}: asking {self.name} ({request.label})")
-        reply = self._inner.ask(request)
+        try:
+            reply = self._inner.ask(request)
+        except ModelError as error:
+            if error.usage is not None:
+                cost = error.usage, error.seconds
+                self._ledger.add_lost(
+                    Lost(self.name, self._stage, request.label, error.what, *cost)
+                )
+            raise
         # Lone surrogates have no UTF-8: no file could hold them.
         text = reply.text.encode("utf-8", "replace").decode()
-        return self._ledger.add_exchange(self._stage, request, replace(reply, text=text)).reply
+        reply = replace(reply, text=text)
+        return self._ledger.add_exchange(self.name, self._stage, request, reply).reply
 
 
 class ModelAtWork:
@@ -138,7 +148,7 @@ class ModelAtWork:
                 names=shown_names(stage, device),
                 situation=situation,
                 judge=judge,
-                on_fault=self._ledger.set_fault,
+                on_fault=partial(self._ledger.set_fault, self.name),
             ).outcome
         except NoReplyYetError:
             if self.name != "replay" or self._was_asked(stage):
@@ -147,10 +157,11 @@ class ModelAtWork:
         return self._attempt(outcome, state)
 
     def _was_asked(self, stage: Stage) -> bool:
-        return any(exchange.stage == stage.name for exchange in self._ledger.exchanges())
+        held = self._ledger.exchanges()
+        return any(e.channel == self.name and e.stage == stage.name for e in held)
 
     def _attempt(self, outcome: Outcome, state: State) -> Attempt:
-        away = outcome.ending == "unavailable"
+        away = outcome.ending in ("unavailable", "refused")
         self._away = self._away + 1 if away else 0
         if outcome.ending == "out of budget":
             self._silent = outcome.reason

@@ -130,7 +130,9 @@ class Optimizer:
         if len(idle) == len(proposers):
             return outcome("skipped", "; ".join(dict.fromkeys(idle))), state
         status = "refused" if judged else "failed" if failed else "no proposal"
-        return outcome(status, _first(list(dict.fromkeys(reasons)))), state
+        # Why a proposer was not asked comes last, and is always told: a budget that is spent.
+        told = [_first(list(dict.fromkeys(reasons))), *dict.fromkeys(idle)]
+        return outcome(status, "; ".join(told)), state
 
     def _something_is_left(self, stage: Stage, state: State) -> bool:
         """Whether what calls for a stage is still there after an improvement. A stage that nothing

@@ -16,7 +16,9 @@ from xesmith.lm.record import (
     Channel,
     Message,
     ModelUnavailableError,
+    NoReplyYetError,
     Request,
+    RequestRefusedError,
 )
 from xesmith.stage_contract import Stage
 from xesmith.stages.planner import Plan, order_prompt, plan, read_order
@@ -46,7 +48,8 @@ def ordered_by_model(
 ) -> list[Stage]:
     """The order that a model proposes for the stages that are pending, made legal.
 
-    A model that is away or out of budget leaves the contracts' order.
+    A model that is away or out of budget, and a recording that was made without, leave the
+    contracts' order.
     """
     found = Counter(finding.kind for finding in state.situation(device).findings)
     pending = plan(stages, found, wanted=wanted).order
@@ -54,10 +57,14 @@ def ordered_by_model(
         f"{PLANNER}-1-0",
         (Message("user", f"request: {PLANNER}-1-0\n\n{order_prompt(stages, pending, found)}"),),
     )
+    if any(known.name == PLANNER and known.status == "failed" for known in ledger.stages()):
+        return ordered(stages, wanted)  # as the process before this one went on
     asked = LedgerChannel(channel, ledger, PLANNER, say)
     try:
         proposed = read_order(asked.ask(request).text, stages)
-    except (BudgetSpentError, ModelUnavailableError) as error:
+    except (BudgetSpentError, ModelUnavailableError, RequestRefusedError, NoReplyYetError) as error:
+        if isinstance(error, NoReplyYetError) and channel.name != "replay":
+            raise
         ledger.set_stage(StageOutcome(PLANNER, -1, "failed", error.what))
         return ordered(stages, wanted)
     made = plan(stages, KINDS, wanted=wanted, proposed=proposed)

@@ -63,6 +63,18 @@ class RunSetup:
             if name.kind == "replay" and name.folder is not None:
                 FolderChannel(name.folder, replay=True)  # says so where there is none
         kinds = {name.kind for name in self.proposers}
+        if kinds == {"rules"} and self.model != ModelOptions():
+            raise UsageError(
+                "an option of a model without a proposer that is one",
+                where="--iterations, --samples, --withhold-evidence",
+                remedy="add lm, exchange:DIR or replay:DIR to --proposer, or leave it out",
+            )
+        if self.channels.wait_s and "exchange" not in kinds:
+            raise UsageError(
+                "--wait without the proposer 'exchange'",
+                where="--proposer",
+                remedy="add exchange:DIR to --proposer, or leave it out",
+            )
         given = [name for name, value in self.channels.settings.items() if value is not None]
         if "lm" in kinds:
             self.channels.load().secret()

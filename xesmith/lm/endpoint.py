@@ -26,10 +26,12 @@ from xesmith.lm.budget import Budget, Price, estimate_prompt_tokens, estimate_to
 from xesmith.lm.rate import RateLimiter
 from xesmith.lm.record import (
     Finish,
+    ModelError,
     ModelRefusedError,
     ModelUnavailableError,
     Reply,
     Request,
+    RequestRefusedError,
     Usage,
 )
 from xesmith.lm.redact import Redactor
@@ -41,6 +43,8 @@ _NO_KEY = "none"
 _PAUSE_SECONDS = 0.5  # before the first retry; doubled for each further one
 _LONGEST_PAUSE_SECONDS = 30.0
 _REFUSING_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 413, 414, 415, 422})
+#: of those, the ones that any other request would meet as well
+_STATUSES_OF_US = frozenset({401, 402, 403, 404, 405})
 _GRACE_SECONDS = 5.0  # for what is cancelled to end by itself
 _MESSAGE_CHARACTERS = 400  # of an endpoint's own words in an error
 #: how LiteLLM begins its messages: the names of the exceptions that it has caught
@@ -66,10 +70,11 @@ class _Received:
 
 @dataclass
 class _Fault(Exception):  # noqa: N818
-    """A try that failed. `final`: no other will do better."""
+    """A try that failed. `final`: no other will do better; `of_us`: nor another request."""
 
     what: str
     final: bool = False
+    of_us: bool = False
     remedy: str | None = None
     retry_after_s: float | None = None
 
@@ -127,7 +132,8 @@ class EndpointChannel:
 
         Raises:
             ModelUnavailableError: no reply after all tries.
-            ModelRefusedError: the endpoint refuses such requests.
+            RequestRefusedError: the endpoint refuses this request.
+            ModelRefusedError: the endpoint refuses us.
             BudgetSpentError: the budget does not allow the request.
         """
         request = self.redactor.request(request)
@@ -146,21 +152,24 @@ class EndpointChannel:
             min(self._settings.timeout_s, seconds),
             start + seconds,
         )
-        usage = Usage(0, 0)
+        usage, failed = Usage(0, 0), None
+        received: _Received | None = None
         patience = seconds + self._rate.longest_s * (self._settings.retries + 1) + _GRACE_SECONDS
         try:
             received = event_loop.run(self._tries(exchange), patience)
             usage = _sum([*exchange.wasted, self._usage(exchange, received)])
         except TimeoutError:
             fault = _Fault(f"no reply within {seconds:.2g} seconds")
-            usage = _sum(exchange.wasted)
-            raise self._error(request, fault) from None
+            usage, failed = _sum(exchange.wasted), self._error(request, fault)
         except _Fault as fault:
-            usage = _sum(exchange.wasted)
-            raise self._error(request, fault) from None
+            usage, failed = _sum(exchange.wasted), self._error(request, fault)
         finally:
             took = time.monotonic() - start
             self.budget.charge(usage, took)
+        if failed is not None:
+            failed.usage, failed.seconds = usage, round(took, 3)
+            raise failed
+        assert received is not None
         text = self.redactor.text(files.storable(received.text))
         longest = self._settings.max_reply_characters
         finish = received.finish or "stop"
@@ -287,11 +296,14 @@ class EndpointChannel:
     def _fault(self, error: Exception, wire: facade.Wire | None) -> _Fault:
         """LiteLLM's exception in our words: which of them is final, and how long to wait."""
         status: Any = getattr(error, "status_code", None)
-        own = _EXCEPTION_NAMES.sub("", " ".join(str(error).split()))
+        own = " ".join(str(error).split()).partition(" Original exception: ")[0]
+        own = _EXCEPTION_NAMES.sub("", own)
         own = self.redactor.text(own)[:_MESSAGE_CHARACTERS]
         name = type(error).__name__
         if status in _REFUSING_STATUSES:
-            return _Fault(own or name, final=True, remedy=self._remedy(status, own))
+            remedy = self._remedy(status, own)
+            of_us = status in _STATUSES_OF_US or self._lacks_a_provider(own)
+            return _Fault(own or name, final=True, remedy=remedy, of_us=of_us)
         return _Fault(own or name, retry_after_s=_retry_after_s(error, wire))
 
     def _remedy(self, status: int | None, own: str) -> str:
@@ -307,21 +319,27 @@ class EndpointChannel:
                 f"'{self._settings.model}'; some servers have no {self._settings.api} endpoint: "
                 "--lm-api chat or --lm-api responses"
             )
-        if "provider" in own.lower() and "/" not in self._settings.model:
+        if self._lacks_a_provider(own):
             return (
                 f"name the provider before the model: --lm openai/{self._settings.model} for "
                 "any server that speaks OpenAI's protocol"
             )
         return "see the endpoint's own words above; 'xesmith lm check' asks it one short question"
 
-    def _error(self, request: Request, fault: _Fault) -> ModelRefusedError | ModelUnavailableError:
+    def _lacks_a_provider(self, own: str) -> bool:
+        """Whether LiteLLM says that it cannot tell from the model's name whose it is."""
+        return "provider" in own.lower() and "/" not in self._settings.model
+
+    def _error(self, request: Request, fault: _Fault) -> ModelError:
         where = f"{self._settings.model}, request {request.label}"
         if fault.final:
-            return ModelRefusedError(
+            kind = ModelRefusedError if fault.of_us else RequestRefusedError
+            return kind(
                 f"the model's endpoint refuses: {fault.what}", where=where, remedy=fault.remedy
             )
+        tries = self._settings.retries + 1
         return ModelUnavailableError(
-            f"the model gave no reply in {self._settings.retries + 1} tries: {fault.what}",
+            f"the model gave no reply in {tries} {'try' if tries == 1 else 'tries'}: {fault.what}",
             where=where,
             remedy="see that the endpoint is up ('xesmith lm check'), then go on with --resume; "
             "more patience: --lm-timeout",

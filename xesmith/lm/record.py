@@ -94,23 +94,30 @@ class Channel(Protocol):
         """The reply.
 
         Raises:
-            ModelUnavailableError, ModelRefusedError, BudgetSpentError, NoReplyYetError: see there.
+            ModelError: one of the errors below.
         """
         ...
 
 
 class ModelError(XesmithError):
-    """A model gave no reply."""
+    """A model gave no reply. `usage` and `seconds` are what trying cost all the same."""
 
     exit_code = 3
+
+    usage: Usage | None = None
+    seconds: float = 0.0
 
 
 class ModelUnavailableError(ModelError):
     """No reply after all retries (time, rate limit, server, connection). A later one may come."""
 
 
+class RequestRefusedError(ModelError):
+    """The endpoint will never answer this request (too long, malformed); another it may."""
+
+
 class ModelRefusedError(ModelError):
-    """The endpoint will never answer such a request: credentials, unknown model, a bad request."""
+    """The endpoint will never answer us: credentials, an unknown model, a wrong address."""
 
 
 class BudgetSpentError(ModelError):

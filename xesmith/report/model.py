@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xesmith.ledger import BASELINE, FINAL, Ledger, StageOutcome, Trial
+from xesmith.ledger import BASELINE, FINAL, Exchange, Ledger, StageOutcome, Trial
 from xesmith.report.spending import Spending, spending
 from xesmith.report.tree import Node, tree
 
@@ -89,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Fault:
-    """A model's answer that held no candidate, and why."""
+    """A model's answer that held no candidate of its own, and why."""
 
     request: str
     reason: str
@@ -135,14 +135,27 @@ def build(ledger: Ledger) -> Report:
         stages=tuple(ledger.stages()),
         trials=tuple(trials),
         tree=tree(trials, exchanges),
-        spending=spending(exchanges, trials),
-        faults=tuple(Fault(e.request.label, e.fault) for e in exchanges if e.fault is not None),
+        spending=spending(exchanges, ledger.lost(), trials),
+        faults=tuple(_faults(exchanges, trials, finished=ledger.finished)),
         findings_before=_findings(ledger, baseline),
         findings_after=_findings(ledger, last),
         correctness=_correctness(final or baseline),
         diff=diff,
         verdict=_verdict(ledger, baseline, final, chain),
     )
+
+
+def _faults(
+    exchanges: Sequence[Exchange], trials: Sequence[Trial], *, finished: bool
+) -> Iterator[Fault]:
+    """Answers that are no trial of their own. The last one of a run that died may become one."""
+    judged = {trial.exchange for trial in trials}
+    stages = {trial.stage for trial in trials}
+    for exchange in exchanges:
+        if exchange.fault is not None:
+            yield Fault(exchange.request.label, exchange.fault)
+        elif finished and exchange.id not in judged and exchange.stage in stages:
+            yield Fault(exchange.request.label, "its candidate had been judged before")
 
 
 def _chain(

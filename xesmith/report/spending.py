@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xesmith.ledger import Exchange, Trial
+from xesmith.ledger import Exchange, Lost, Trial
 
 
 @dataclass(frozen=True)
 class Spending:
     """Of one stage, or of the run (`stage` is "all").
 
-    without_candidate: answers that held none. accepted: candidates of models that were accepted.
+    without_candidate: answers that held none. unanswered: requests that got no reply; what
+    they cost all the same is counted. accepted: candidates of models that were accepted.
     cost_usd: None where the price of an exchange is not known.
     """
 
     stage: str
     answers: int
     without_candidate: int
+    unanswered: int
     prompt_tokens: int
     completion_tokens: int
     estimated: bool  # some of the tokens are
@@ -35,28 +37,44 @@ class Spending:
         return self.tokens / self.accepted if self.accepted else None
 
 
-def spending(exchanges: Sequence[Exchange], trials: Sequence[Trial]) -> tuple[Spending, ...]:
+def spending(
+    exchanges: Sequence[Exchange], lost: Sequence[Lost], trials: Sequence[Trial]
+) -> tuple[Spending, ...]:
     """One per stage that asked a model, in their order, then the run's; empty without a model."""
-    if not exchanges:
+    stages = list(dict.fromkeys(item.stage for item in (*exchanges, *lost)))
+    if not stages:
         return ()
-    stages = list(dict.fromkeys(exchange.stage for exchange in exchanges))
-    rows = [_of(stage, [e for e in exchanges if e.stage == stage], trials) for stage in stages]
-    return (*rows, _of("all", exchanges, trials))
+    rows = [
+        _of(
+            stage,
+            [e for e in exchanges if e.stage == stage],
+            [item for item in lost if item.stage == stage],
+            trials,
+        )
+        for stage in stages
+    ]
+    return (*rows, _of("all", exchanges, lost, trials))
 
 
-def _of(stage: str, exchanges: Sequence[Exchange], trials: Sequence[Trial]) -> Spending:
+def _of(
+    stage: str, exchanges: Sequence[Exchange], lost: Sequence[Lost], trials: Sequence[Trial]
+) -> Spending:
     ids = {exchange.id for exchange in exchanges}
-    usages = [exchange.reply.usage for exchange in exchanges]
+    usages = [
+        *(e.reply.usage for e in exchanges),
+        *(item.usage for item in lost if item.usage.tokens),
+    ]
     costs = [usage.cost_usd for usage in usages]
     known = [cost for cost in costs if cost is not None]
     return Spending(
         stage=stage,
         answers=len(exchanges),
         without_candidate=sum(exchange.fault is not None for exchange in exchanges),
+        unanswered=len(lost),
         prompt_tokens=sum(usage.prompt_tokens for usage in usages),
         completion_tokens=sum(usage.completion_tokens for usage in usages),
         estimated=any(usage.estimated for usage in usages),
         cost_usd=sum(known) if len(known) == len(costs) else None,
-        seconds=sum(exchange.reply.seconds for exchange in exchanges),
+        seconds=sum(e.reply.seconds for e in exchanges) + sum(item.seconds for item in lost),
         accepted=sum(trial.accepted and trial.exchange in ids for trial in trials),
     )

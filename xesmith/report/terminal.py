@@ -40,8 +40,8 @@ def show(report: Report, *, with_tree: bool = False) -> None:
 
 
 _SPENDING = (
-    *("stage", "answers", "without candidate", "tokens in", "tokens out", "US dollars", "seconds"),
-    *("accepted", "tokens per accepted"),
+    *("stage", "answers", "without candidate", "unanswered", "tokens in", "tokens out"),
+    *("US dollars", "seconds", "accepted", "tokens per accepted"),
 )
 
 
@@ -52,6 +52,7 @@ def _spent(row: Spending) -> list[str]:
         row.stage,
         str(row.answers),
         str(row.without_candidate),
+        str(row.unanswered),
         f"{about}{row.prompt_tokens}",
         f"{about}{row.completion_tokens}",
         "not known" if row.cost_usd is None else f"{row.cost_usd:.4f}",

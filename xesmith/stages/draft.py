@@ -109,7 +109,11 @@ class Draft:
         """Source of all that may change, as it stands in the file: the file's own jit functions
         and mutable constants, then what was added, by the names there."""
         regions = {name: self._original(name) for name in self.kernel_file.regions}
-        return {**regions, **self._file_edits, **self.added}
+        return {**regions, **self.changed_kernels()}
+
+    def changed_kernels(self) -> dict[str, str]:
+        """Of these, what is not the author's: edits in their places, and what was added."""
+        return {**self._file_edits, **self.added}
 
     @cached_property
     def added(self) -> dict[str, str]:

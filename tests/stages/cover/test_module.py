@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.stages.cover.conftest import KERNEL, SOURCE, Scripted, answer
 from xesmith.cascade.record import LevelResult, Verdict
+from xesmith.kernel_file import KernelFile
 from xesmith.knowledge import Chosen
 from xesmith.ledger import Trial
 from xesmith.lm.record import (
     BudgetSpentError,
     ModelRefusedError,
     ModelUnavailableError,
+    NoReplyYetError,
     Reply,
+    RequestRefusedError,
     Usage,
 )
 from xesmith.stage_contract import load_stages
 from xesmith.stages.cover.brief import make_brief, shown_names
 from xesmith.stages.cover.module import Cover
+from xesmith.stages.draft import Draft
 from xesmith.stages.proposers.judged import Judged
 
 STAGE = load_stages()["discovery"]
@@ -108,11 +114,14 @@ def test_earlier_tries_are_told_in_a_line_each(situation):
 
 
 def test_a_withheld_request_says_which_level_refused_and_nothing_more(situation):
-    _, channel = talk([other(1), answer()], situation, Judge(accepts=["x + x"]), withheld=True)
-    prompt = channel.prompt(2)
-    assert "- lowering: refused" in prompt
-    assert "promise broken: spill" not in prompt
-    assert "What the compiler made of it" not in prompt
+    answers = [other(1), other(2), answer()]
+    _, channel = talk(answers, situation, Judge(accepts=["x + x"]), withheld=True)
+    for number in (2, 3):
+        prompt = channel.prompt(number)
+        assert "- lowering: refused" in prompt
+        assert "promise broken: spill" not in prompt
+        assert "What the compiler made of it" not in prompt
+    assert "- try 1: try 1: refused by lowering\n" in channel.prompt(3)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +198,7 @@ def test_the_same_answer_again_ends_it_too(situation):
     [
         (BudgetSpentError("the model budget is spent"), "out of budget"),
         (ModelUnavailableError("no reply within 1 s"), "unavailable"),
+        (RequestRefusedError("the prompt is too long"), "refused"),
     ],
 )
 def test_without_a_model_the_stage_ends_with_what_it_has(error, ending, situation):
@@ -221,6 +231,29 @@ def test_an_answer_that_came_before_the_budget_ended_is_judged(situation):
     spent = BudgetSpentError("the model budget is spent")
     outcome, _ = talk([answer(), spent], situation, Judge(accepts=["x + x"]), samples=2)
     assert outcome.ending == "accepted"
+
+
+def test_all_requests_of_a_try_are_written_before_it_stops_for_a_reply(situation):
+    missing = [NoReplyYetError("none yet"), answer(), NoReplyYetError("none either")]
+    channel = Scripted(missing)
+    with pytest.raises(NoReplyYetError, match="none yet"):
+        Cover(channel, samples=3)(
+            stage="discovery",
+            iterations=5,
+            brief=make_brief(STAGE, situation, (), Chosen((), ())),
+            names=[],
+            situation=situation,
+            judge=Judge(),
+            on_fault=Judge().fault,
+        )
+    assert len(channel.requests) == 3
+
+
+def test_what_nobody_changed_is_not_shown_as_changed(situation):
+    text = SOURCE.replace("\n", "\r\n")
+    draft = Draft(KernelFile.parse(text, "double.py"), "xpu")
+    brief = make_brief(STAGE, replace(situation, draft=draft), (), Chosen((), ()))
+    assert brief.current == ""
 
 
 def test_the_same_situation_asks_the_same_questions(situation):

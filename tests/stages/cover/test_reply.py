@@ -119,6 +119,25 @@ def test_one_name_twice_is_refused(kernel_file):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("**NOTE:** wider loads\n", "wider loads"),
+        ("> NOTE: `x`\n", "x`"),
+        ("NOTE:\n", "no note"),
+        ("Well. NOTE: not at the line's begin\n", "no note"),
+    ],
+)
+def test_the_note_is_the_line_that_says_so(text, note, kernel_file):
+    code = f"{KERNEL}\n    # NOTE: masks stay\n# NOTE: of the code"
+    assert parse_reply(f"{text}```python\n{code}\n```", kernel_file).note == note
+
+
+def test_a_long_answer_is_read_in_one_pass(kernel_file):
+    # Quadratic in its lines, this took a minute.
+    assert "no code block" in fault("-\n" * 49_000, kernel_file)
+
+
 def test_pythons_warnings_about_an_answer_are_not_ours(kernel_file):
     odd = KERNEL.replace("x + x", "x + (2if n is 3 else 4)")
     assert "double_kernel" in parse_reply(f"```python\n{odd}\n```", kernel_file).sources

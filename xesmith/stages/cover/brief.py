@@ -93,7 +93,7 @@ def make_brief(
 
 def shown_names(stage: Stage, device: Device) -> list[str]:
     """Contract names whose values are shown: the usual ones and those of the promises."""
-    promises = " ".join(stage.promises.on(device.kind))
+    promises = " ".join(stage.conditions(device.kind))
     promised = re.findall(r"\b(?:before|after)\.([\w.]+)", promises)
     wanted = {*_SHOWN["any"], *_SHOWN[device.kind], *promised}
     return [name for name in NAMES if name in wanted]
@@ -105,6 +105,8 @@ def told_verdict(verdict: Verdict, text: str, *, withheld: bool = False) -> str:
     source = text.splitlines()
 
     def quoted(match: re.Match[str]) -> str:
+        if "in added kernel" in match.string:  # counts within that kernel
+            return match[0]
         number = int(match[1])
         return (
             f"{match[0]} `{source[number - 1].strip()}`" if 0 < number <= len(source) else match[0]
@@ -148,7 +150,7 @@ def _short(message: str) -> str:
 
 def _stage(stage: Stage, device: Device) -> str:
     parts = [f"{stage.name}: {stage.description}", stage.body.strip()]
-    promises = stage.promises.on(device.kind)
+    promises = stage.conditions(device.kind)
     if promises:
         told = "\n".join(f"- `{promise}`" for promise in promises)
         parts.append(
@@ -216,11 +218,7 @@ def _input_bytes(shape: Shape) -> int:
 
 def _current(draft: Draft) -> str:
     """What earlier stages have made of the kernels; "" where that is nothing."""
-    original = {
-        name: draft.kernel_file.text.encode()[span.start : span.end].decode()
-        for name, span in draft.kernel_file.regions.items()
-    }
-    changed = {n: s for n, s in draft.kernels().items() if original.get(n) != s}
+    changed = draft.changed_kernels()
     if not changed and not draft.plan.rebindings:
         return ""
     parts: list[str] = []

@@ -20,8 +20,10 @@ from xesmith.lm.record import (
     Channel,
     Message,
     ModelUnavailableError,
+    NoReplyYetError,
     Reply,
     Request,
+    RequestRefusedError,
 )
 from xesmith.stages.cover.brief import Brief, told_change, told_verdict
 from xesmith.stages.cover.dspy_facade import (
@@ -43,7 +45,13 @@ from xesmith.stages.proposers.record import Proposal, Situation
 _STALE_TRIES = 2
 
 Ending = Literal[
-    "accepted", "declined", "no progress", "out of tries", "out of budget", "unavailable"
+    "accepted",
+    "declined",
+    "no progress",
+    "out of tries",
+    "out of budget",
+    "unavailable",
+    "refused",
 ]
 
 
@@ -160,9 +168,8 @@ class Try:
     judged: Judged | None = None
     declined: bool = False
 
-    @property
-    def told(self) -> str:
-        """One line for the history."""
+    def told(self, *, withheld: bool = False) -> str:
+        """One line for the history. `withheld`: without what the compiler said."""
         if self.judged is None:
             return f"- try {self.number}: refused before the compiler saw it: {self.fault}"
         refused = self.judged.verdict.refused_by
@@ -170,7 +177,8 @@ class Try:
             unread = ", ".join(level.level for level in self.judged.verdict.not_read)
             why = f"could not be judged here ({unread})" if unread else "another answer was better"
         else:
-            why = f"refused by {refused.level}: {'; '.join(refused.messages[:2])[:300]}"
+            facts = "" if withheld else f": {'; '.join(refused.messages[:2])[:300]}"
+            why = f"refused by {refused.level}{facts}"
         return f"- try {self.number}: {self.note}: {why}"
 
     @property
@@ -247,9 +255,14 @@ class Cover(Module):
         for number in range(1, iterations + 1):
             answers: list[tuple[Try, Proposal | None]] = []
             ending: tuple[Ending, str] | None = None
+            missing: NoReplyYetError | None = None
             try:
                 for sample in range(self.samples):
-                    answer = self._ask(talk, stage, number, sample)
+                    try:
+                        answer = self._ask(talk, stage, number, sample)
+                    except NoReplyYetError as error:
+                        missing = missing or error  # all of a try can be written together
+                        continue
                     answers.append(answer)
                     if (fault := answer[0].fault) is not None:
                         on_fault(answer[0].request, fault)
@@ -257,6 +270,10 @@ class Cover(Module):
                 ending = "out of budget", error.what
             except ModelUnavailableError as error:
                 ending = "unavailable", error.what
+            except RequestRefusedError as error:
+                ending = "refused", error.what
+            if missing is not None:
+                raise missing
             # What came before the end counts all the same.
             outcome = self._judged(talk, answers, judge) if answers else None
             if outcome is None and ending is not None:
@@ -264,7 +281,9 @@ class Cover(Module):
             if outcome is not None:
                 break
         if outcome is None:
-            reason = talk.tries[-1].told.removeprefix("- ") if talk.tries else "no try was allowed"
+            reason = (
+                talk.tries[-1].told().removeprefix("- ") if talk.tries else "no try was allowed"
+            )
             outcome = Outcome("out of tries", reason, tuple(talk.tries))
         return Prediction(outcome=outcome)
 
@@ -348,7 +367,7 @@ class Cover(Module):
             reason = (made[0].fault or "").removeprefix("declined: ")
             return Outcome("declined", reason, tuple(talk.tries))
         if talk.stale >= _STALE_TRIES:
-            reason = talk.tries[-1].told.removeprefix("- ")
+            reason = talk.tries[-1].told().removeprefix("- ")
             return Outcome("no progress", f"nothing new came: {reason}", tuple(talk.tries))
         return None
 
@@ -378,7 +397,7 @@ def _inputs(talk: _Conversation) -> dict[str, str]:
     if not talk.tries:
         return shown
     last, earlier = talk.tries[-1], talk.tries[:-1]
-    shown["history"] = "\n".join(attempt.told for attempt in earlier)
+    shown["history"] = "\n".join(a.told(withheld=brief.withheld) for a in earlier)
     shown["last_try"] = last.answer
     if last.judged is None:
         shown["verdict"] = f"Refused before the compiler saw it: {last.fault}"

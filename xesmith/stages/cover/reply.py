@@ -30,8 +30,10 @@ MAX_CHARACTERS = 100_000
 _NOTE_CHARACTERS = 160
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
-_NOTE = re.compile(r"^\W*NOTE\W*:\W*(.+)$", re.MULTILINE)
-_NOTHING = re.compile(r"^\W*NOTHING\W*:\W*(.+)$", re.MULTILINE)
+#: marks that models put around a word: emphasis, headings, quotes, lists
+_MARKS = r"[ \t*_#>`-]{0,8}"
+_NOTE = re.compile(rf"^{_MARKS}NOTE{_MARKS}:{_MARKS}([^\n]*)$", re.MULTILINE)
+_NOTHING = re.compile(rf"^{_MARKS}NOTHING{_MARKS}:{_MARKS}([^\n]*)$", re.MULTILINE)
 _CUT: dict[Finish, str] = {
     "length": "the endpoint's limit of tokens",
     "size": "the limit of characters",
@@ -89,11 +91,12 @@ def parse_reply(text: str, kernel_file: KernelFile, finish: Finish = "stop") -> 
         raise ReplyFault(f"the reply has {len(text)} characters, more than {MAX_CHARACTERS}")
     code: list[str] = []
     plans: list[str] = []
-    for language, block in _blocks(text):
+    blocks, prose = _taken_apart(text)
+    for language, block in blocks:
         is_data = language == "json" or (not language and block.lstrip().startswith("{"))
         (plans if is_data else code).append(block)
     if not code and not plans:
-        if (declined := _NOTHING.search(text)) is not None:
+        if (declined := _NOTHING.search(prose)) is not None:
             raise Declined(_line(declined[1]))
         raise ReplyFault(
             "the reply has no code block: kernels stand between ```python and ```, a launch plan "
@@ -107,23 +110,26 @@ def parse_reply(text: str, kernel_file: KernelFile, finish: Finish = "stop") -> 
             if sources.get(name, source) != source:
                 raise ReplyFault(f"'{name}' is defined twice")
             sources[name] = source
-    return KernelReply(_note(text), sources, _plan(plans[0]) if plans else None)
+    return KernelReply(_note(prose), sources, _plan(plans[0]) if plans else None)
 
 
-def _blocks(text: str) -> list[tuple[str, str]]:
-    """(language, text) of each fenced block."""
+def _taken_apart(text: str) -> tuple[list[tuple[str, str]], str]:
+    """(language, text) of each fenced block, and what stands outside of them."""
     found: list[tuple[str, str]] = []
+    outside: list[str] = []
+    end = 0
     opened: tuple[str, str, int] | None = None  # fence, language, start of the text
     for match in _FENCE.finditer(text):
         fence, language = match[1], match[2].lower()
         if opened is None:
             opened = fence, language, match.end() + 1
+            outside.append(text[end : match.start()])
         elif fence.startswith(opened[0]) and not language:
             found.append((opened[1], text[opened[2] : match.start()]))
-            opened = None
+            opened, end = None, match.end()
     if opened is not None:
         raise ReplyFault("the reply ends inside a code block: it was cut, or its end is missing")
-    return found
+    return found, "".join([*outside, text[end:]])
 
 
 def _note(text: str) -> str:
@@ -157,7 +163,8 @@ def _kernels(code: str, kernel_file: KernelFile) -> dict[str, str]:
             warnings.simplefilter("ignore", SyntaxWarning)  # of a text that is not ours
             body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        at = f"line {error.lineno} of the code: " if isinstance(error, SyntaxError) else ""
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        at = f"line {line} of the code: " if line else ""
         what = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
         raise ReplyFault(f"{at}syntax error: {what}") from error
     known = _imports(ast.parse(kernel_file.text).body)
