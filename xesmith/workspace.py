@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
+from xesmith.assets import asset_folder
 from xesmith.cascade.correctness import Reference
 from xesmith.device import Device
 from xesmith.engine.problem import Problem
@@ -17,6 +18,7 @@ from xesmith.errors import UsageError
 from xesmith.stage_contract import Stage
 
 _KERNEL, _SPEC, _REFERENCE = "kernel.py", "spec.yaml", "reference.py"
+_STAGES = "stages"
 
 _GUIDE = Template("""\
 # $name on $title
@@ -55,7 +57,7 @@ stay byte for byte. Leave `kernel.py` as it is: it is what candidates are held a
 3. Propose. Either copy `kernel.py` to `candidate.py`, edit its jit functions and have it judged:
 
    ```
-   xesmith verify kernel.py candidate.py --stage block_pointers --target $target$variant
+   xesmith verify kernel.py candidate.py --stage block_pointers --target $target$variant$folder
    ```
 
    or, where other tiles, grids, launches or buffers are needed, answer the requests of a run:
@@ -82,7 +84,7 @@ stay byte for byte. Leave `kernel.py` as it is: it is what candidates are held a
 A refusal says what the compiler did, by line: change that, and do not send the same again. Times
 are predicted until a GPU has measured them; never call them measured.
 
-The same tools are there for MCP clients: `.mcp.json` starts the server `xesmith mcp`.
+The same tools are there for MCP clients: `.mcp.json` starts the server `xesmith mcp`$mcp.
 
 ## Stages
 
@@ -96,6 +98,8 @@ def workspace_files(
     problem: Problem, reference: Reference, device: Device, stages: Mapping[str, Stage]
 ) -> dict[str, str]:
     """The text of each file, by path in the folder.
+
+    Stages that do not ship with xesmith are copied, and the commands name their folder.
 
     Raises:
         UsageError: two stages whose skills would have one name.
@@ -114,16 +118,25 @@ def workspace_files(
         if path in made:
             raise UsageError(f"two stages have the skill '{path}'", where=stages[name].path)
         made[path] = stages[name].as_agent_skill()
+    shipped = asset_folder("llm_stages")
+    added = {n: Path(s.path) for n, s in stages.items() if Path(s.path).parents[1] != shipped}
+    for name, path in added.items():
+        made[f"{_STAGES}/{name}/{path.name}"] = path.read_text("utf-8")
+    folder = f" --stage-folder {_STAGES}" if added else ""
+    if added:
+        told.append((f"{_STAGES}/", "the contracts of the stages that do not ship with xesmith"))
     variant = ""
     if problem.spec is not None and problem.variant != problem.spec.default_variant:
         variant = f" --variant {problem.variant}"
-    run = f"xesmith optimize kernel.py --target {device.name}{variant}"
+    run = f"xesmith optimize kernel.py --target {device.name}{variant}{folder}"
     made["AGENTS.md"] = _GUIDE.substitute(
         name=problem.name,
         title=device.title,
         target=device.name,
         variant=variant,
+        folder=folder,
         optimize=f"{run} --proposer rules,exchange:exchange --out run",
+        mcp=f", which does not know what is in `{_STAGES}/`" if added else "",
         files="".join(f"| `{name}` | {what} |\n" for name, what in told),
         stages="\n".join(
             f"| {stage.name} | {', '.join(stage.after) or '-'} "

@@ -79,6 +79,53 @@ def test_every_command_of_the_guide_is_one(tmp_path: Path) -> None:
     assert stage[1] in load_stages()
 
 
+MINE = """\
+---
+name: split_k
+description: Splits a long K.
+after: [block_pointers]
+triggers: [many-kernels]
+---
+# Split K
+"""
+
+
+def test_stages_of_a_folder_are_skills_and_the_commands_name_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    mine = tmp_path / "mine" / "split_k" / "STAGE.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(MINE)
+    other = tmp_path / "other" / "warp_roles" / "STAGE.md"
+    other.parent.mkdir(parents=True)
+    other.write_text(MINE.replace("split_k", "warp_roles").replace("block_pointers", "split_k"))
+    folders = [f"--stage-folder={path.parents[1]}" for path in (mine, other)]
+    folder = made(tmp_path / "work", *folders)
+    assert (folder / "skills" / "split-k" / "SKILL.md").read_text().endswith("---\n# Split K\n")
+    assert (folder / "stages" / "split_k" / "STAGE.md").read_text() == MINE
+    guide = (folder / "AGENTS.md").read_text()
+    row = "| split_k | block_pointers | many-kernels | `skills/split-k/SKILL.md` |"
+    assert row in guide
+    lines = [line.strip() for line in guide.splitlines() if line.strip().startswith("xesmith ")]
+    using = {line.split()[1] for line in lines if "--stage-folder stages" in line}
+    assert using == {"verify", "optimize"}
+    # The folder stands alone: both stages are found in it, and none is there without it.
+    monkeypatch.chdir(folder.rename(tmp_path / "elsewhere"))
+    assert list(load_stages(extra=[Path("stages")]))[-2:] == ["split_k", "warp_roles"]
+    arguments = ["verify", "kernel.py", "nothing.py", "--stage", "split_k"]
+    assert app.run(arguments) == 2
+    assert "unknown stage 'split_k'" in capsys.readouterr().err
+    assert app.run([*arguments, "--stage-folder", "stages"]) == 2
+    assert "nothing.py" in capsys.readouterr().err
+
+
+def test_without_further_stages_no_command_speaks_of_them(tmp_path: Path) -> None:
+    folder = made(tmp_path / "work")
+    assert "stages/" not in (folder / "AGENTS.md").read_text()
+    assert "--stage-folder" not in (folder / "AGENTS.md").read_text()
+    assert not (folder / "stages").exists()
+
+
 def test_commands_of_the_guide_run_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -145,6 +192,7 @@ def test_without_spec_and_reference_there_are_none(tmp_path: Path, capsys: Captu
         (["--kernel", str(SOFTMAX / "kernel.py"), "--target", "b71"], "did you mean 'b70'?"),
         (["--kernel", str(SOFTMAX / "kernel.py"), "--variant", "cii"], "did you mean 'ci'?"),
         (["--kernel", str(SOFTMAX / "spec.yaml")], "not a Python file"),
+        (["--kernel", str(SOFTMAX / "kernel.py"), "--stage-folder", "no"], "no stage found"),
         ([], "--kernel"),
     ],
 )

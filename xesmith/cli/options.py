@@ -26,3 +26,7 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--timeout", min=1, help="Seconds for a candidate at one shape and level."),
 ]
+StageFolderOption = Annotated[
+    list[Path] | None,
+    typer.Option("--stage-folder", help="Folder with further stages, <stage>/STAGE.md each."),
+]

@@ -19,6 +19,7 @@ from xesmith.cli.common import (
 from xesmith.cli.options import (
     ReferenceOption,
     SpecOption,
+    StageFolderOption,
     TargetOption,
     TimeoutOption,
     ToolchainOption,
@@ -39,6 +40,7 @@ def verify(
     stage: Annotated[
         str | None, typer.Option("--stage", help="Hold the candidate to this stage's promises.")
     ] = None,
+    stage_folder: StageFolderOption = None,
     target: TargetOption = "bmg-g31",
     toolchain: ToolchainOption = None,
     timeout: TimeoutOption = 120.0,
@@ -54,7 +56,7 @@ def verify(
     from xesmith.kernel_file import read_source
     from xesmith.stage_contract import load_stages
 
-    stages = load_stages()
+    stages = load_stages(extra=tuple(stage_folder or ()))
     if stage is not None and stage not in stages:
         raise UsageError(f"unknown stage '{stage}'", remedy=nearest(stage, stages))
     problem = load_problem(base, spec, variant)

@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from xesmith.cli.common import EXIT_OK, PANEL_KERNELS, JsonFlag, print_json
-from xesmith.cli.options import ReferenceOption, SpecOption, TargetOption, VariantOption
+from xesmith.cli.options import (
+    ReferenceOption,
+    SpecOption,
+    StageFolderOption,
+    TargetOption,
+    VariantOption,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +30,7 @@ def workspace(
     variant: VariantOption = None,
     reference: ReferenceOption = None,
     target: TargetOption = "bmg-g31",
+    stage_folder: StageFolderOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that are there already.")
     ] = False,
@@ -39,7 +46,8 @@ def workspace(
     problem = load_problem(kernel, spec, variant)
     problem.require_model()
     judged_by = find_reference(problem.program(), reference)
-    files = workspace_files(problem, judged_by, load_device(target), load_stages())
+    stages = load_stages(extra=tuple(stage_folder or ()))
+    files = workspace_files(problem, judged_by, load_device(target), stages)
     write_workspace(folder, files, force=force)
     if as_json:
         print_json({"folder": str(folder), "files": list(files)})
