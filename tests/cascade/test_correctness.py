@@ -205,6 +205,23 @@ def test_a_write_outside_is_refused_with_its_line(judge):
     assert "line 12: store of double_kernel reaches 1 elements outside its tensor" in said
 
 
+@pytest.mark.parametrize(
+    ("old", "line", "op"),
+    [("tl.load(x_ptr + i,", 10, "load"), ("tl.store(y_ptr + i,", 12, "store")],
+)
+def test_an_access_where_there_is_no_memory_at_all_has_its_line(judge, old, line, op):
+    """Done, it would end the process by signal 11."""
+    far = old.replace("+ i", "+ (i.to(tl.int64) << 42)")
+    said = one_message(judge((old, far)))
+    assert f"line {line}: IndexError: {op} of double_kernel reaches" in said
+    assert "outside its tensor, so far that there is no memory" in said
+
+
+def test_memory_that_pytorch_has_made_is_none_outside(judge):
+    result = judge(("double_kernel[", "x = x + 0\n        double_kernel["))
+    assert (result.status, result.messages) == ("passed", ())
+
+
 def test_a_changed_input_is_refused(judge):
     said = one_message(judge(("y = x * 2", "y = x * 2\n    tl.store(x_ptr + i, y, mask=i < n)")))
     assert "input 0" in said
@@ -484,6 +501,7 @@ def misbehaving(checker, program, double, double_reference, case, statement: str
         ("while True: pass", "did not end within 3 s"),
         ("y = [torch.ones(1 << 22) for _ in range(1000)]", "used more than 0.25 GiB"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "ended its process by signal 9"),
+        ("os.kill(os.getppid(), signal.SIGKILL)", "the server that had started its process ended"),
         ("os._exit(0)", "ended its process by exit code 0"),
         ("sys.exit(0)", "line 22: SystemExit: 0 (seed 0)"),
         ("raise ValueError('no such luck')", "line 22: ValueError: no such luck (seed 0)"),

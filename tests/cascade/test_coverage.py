@@ -169,6 +169,101 @@ def test_unseen_shapes_go_beyond_each_size_and_have_no_two_alike(tmp_path):
     ]
 
 
+def sizes_of(shapes):
+    return [tuple(shape.dims[name] for name in "MNK") for shape in shapes]
+
+
+def test_wide_shapes_keep_all_sizes_but_one_the_cheapest_first(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SQUARE.replace("1024", "4096"))
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    shapes = coverage.wide_shapes(spec, shape)
+    assert sizes_of(shapes) == [(4096, 4096, 128), (128, 4096, 4096), (4096, 128, 4096)]
+    assert all(other.flop <= coverage.WIDE.flop for other in shapes)
+
+
+def test_a_shape_that_can_be_interpreted_comes_before_its_wide_ones(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SQUARE)
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    assert sizes_of(coverage.wide_shapes(spec, shape))[:2] == [(1024,) * 3, (1024, 1024, 512)]
+
+
+def test_there_are_no_wide_shapes_of_what_is_too_large(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SQUARE.replace("1024", "65536"))
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    assert coverage.wide_shapes(spec, shape) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "run"),
+    [
+        ({"grid": [16, 1, 1]}, True),  # one tile is all that there is along a small size
+        ({"kernel": "other"}, False),
+        ({"grid": [4096, 2, 1]}, False),
+    ],
+)
+def test_wide_cases_are_of_the_real_launches_and_few_programs(changes, run):
+    assert coverage.wide([launch(**changes)], launch()) == ([0] if run else [])
+
+
+def test_wide_cases_are_two_at_most_and_take_the_real_alternative():
+    other = launch() | {"alternatives": ["_xs_f_2"]}
+    assert coverage.wide([launch(), other, launch(), launch()], launch()) == [0, 2]
+
+
+def test_a_guard_on_one_large_size_is_covered(checker, program, header, tmp_path):
+    source = header + PRODUCT
+    (tmp_path / "spec.yaml").write_text(SQUARE.replace("1024", "4096"))
+    spec = load_spec(tmp_path / "spec.yaml")
+    (shape,) = spec.shapes()
+    reference = Reference(program(header + PRODUCT_REFERENCE), "pytorch")
+    small = Case("small", inputs=spec.scale(shape).inputs)
+
+    def check(text):
+        return checker.check(program(text), reference, [small], (0,), spec=spec, shapes=[shape])
+
+    right = check(source)
+    assert (right.status, right.messages) == ("passed", ())
+    assert "N=4096" in right.facts["cases"][1]["case"]
+    wrong = check(source.replace("x = 1", "x = 2"))
+    assert wrong.status == "refused"
+    assert all("N=4096" in message for message in wrong.messages)
+
+
+#: the rows of A @ B's size, filled with ones: cheap, with a guard on N alone
+PRODUCT = """
+@triton.jit
+def fill_kernel(c_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = 1
+    for start in range(0, n, BLOCK):
+        tl.store(c_ptr + tl.program_id(0) * n + start + i, x + 0 * i.to(tl.float32))
+
+
+@triton.jit
+def usual_kernel(c_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for start in range(0, n, BLOCK):
+        tl.store(c_ptr + tl.program_id(0) * n + start + i, 1 + 0 * i.to(tl.float32))
+
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        c = torch.empty((a.shape[0], b.shape[1]), device="xpu", dtype=a.dtype)
+        kernel = fill_kernel if b.shape[1] >= 4096 else usual_kernel
+        kernel[(c.shape[0],)](c, c.shape[1], BLOCK=64)
+        return c
+"""
+
+PRODUCT_REFERENCE = """
+class Model(nn.Module):
+    def forward(self, a, b):
+        return torch.ones((a.shape[0], b.shape[1]), dtype=a.dtype)
+"""
+
+
 def test_unseen_shapes_that_are_too_large_are_left_out(tmp_path):
     (tmp_path / "spec.yaml").write_text(SQUARE.replace("1024", "65536"))
     spec = load_spec(tmp_path / "spec.yaml")

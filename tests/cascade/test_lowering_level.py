@@ -222,6 +222,21 @@ def test_fewer_stores_than_outputs_are_the_baseline_s_right_too(storing):
     assert judge_lowering({"a": storing(made, "1")}, {"a": storing(made)}, []).status == "passed"
 
 
+@pytest.mark.parametrize(
+    ("made_bytes", "status"), [(STORED_BYTES, "passed"), (2 * STORED_BYTES, "refused")]
+)
+def test_of_an_autotuned_launch_one_configuration_stores(storing, made_bytes, status):
+    tuned = storing({"empty": made_bytes})
+    (one,) = tuned.evidence
+    configurations = tuple(
+        one.model_copy(update={"launch": one.launch | {"config_index": index}})
+        for index in range(2)
+    )
+    before = storing({"empty": STORED_BYTES}, "1")
+    result = judge_lowering({"a": before}, {"a": replace(tuned, evidence=configurations)}, [])
+    assert result.status == status
+
+
 def test_an_offset_that_wraps_is_refused_where_none_did_before(examination):
     before, after = examination(0, "1"), examination(0, "2")
     wraps = replace(after, overflows=(7,))

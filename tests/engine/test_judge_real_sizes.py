@@ -1,10 +1,12 @@
 """Programs that are right at every small shape and wrong at the real one do not pass."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from xesmith.cascade.correctness import find_reference
+from xesmith.engine import judge as judge_module
 from xesmith.engine.judge import Judge
 from xesmith.engine.problem import load_problem
 from xesmith.engine.session import Session
@@ -233,3 +235,68 @@ def test_what_an_unrolled_loop_carries_along_is_found(session, tmp_path):
     results = judged(tmp_path, spec, KERNEL, {"right": UNROLLED, "stale": stale}, session)
     assert results["right"]["correctness"].status == "passed"
     assert "elements are wrong" in results["stale"]["correctness"].messages[0]
+
+
+#: a spec whose shape itself can be interpreted, and a branch that holds there alone
+SMALL = SPEC.replace("8192", "1024").replace("4096", "1024")
+
+
+def wrong_when_large(text):
+    store = "    tl.store(y_ptr + row, tl.sum(acc, 0).to(tl.float16))\n"
+    return changed(text, (store, "    if rows * cols >= 1024 * 1024:\n        acc *= 0\n" + store))
+
+
+@pytest.fixture
+def wide(session, tmp_path):
+    """What `Judge.wide` says of a text for `SMALL`."""
+
+    def check(text, kernel=KERNEL):
+        (tmp_path / "kernel.py").write_text(kernel)
+        (tmp_path / "reference.py").write_text(REFERENCE)
+        (tmp_path / "spec.yaml").write_text(SMALL)
+        problem = load_problem(tmp_path / "kernel.py")
+        judge = Judge(session, problem, find_reference(problem.program()), lambda _: None)
+        return judge.wide(text)
+
+    return check
+
+
+def test_a_right_program_is_right_where_all_sizes_but_one_are_the_spec_s(wide):
+    result = wide(KERNEL)
+    assert (result.status, result.messages) == ("passed", ())
+    assert [case["case"] for case in result.facts["cases"]] == [
+        "bench[0] ROWS=1024 COLS=1024",
+        "bench[0] (scaled) ROWS=512 COLS=1024",
+    ]
+    assert [case["runs"] for case in result.facts["cases"]] == [1, 1]
+
+
+def test_what_hangs_on_a_product_of_sizes_is_found(wide):
+    result = wide(wrong_when_large(KERNEL))
+    assert result.status == "refused"
+    assert all("ROWS=1024 COLS=1024: " in message for message in result.messages)
+    assert "elements are wrong" in result.messages[0]
+
+
+def test_a_wide_case_that_the_original_gets_wrong_is_left_out(wide):
+    wrong = wrong_when_large(KERNEL)
+    result = wide(wrong + "# a candidate\n", kernel=wrong)
+    assert result.status == "passed"
+    assert result.facts["left_out"] == {
+        "bench[0] ROWS=1024 COLS=1024": "the original is not right there"
+    }
+
+
+def test_a_wide_case_that_takes_too_long_is_left_out(wide, monkeypatch):
+    monkeypatch.setattr(judge_module, "WIDE", replace(judge_module.WIDE, timeout_s=0.01))
+    result = wide(KERNEL + "# slow\n", kernel=KERNEL + "# another reference\n")
+    assert (result.status, result.facts["cases"]) == ("passed", [])
+    assert all("0.01 s" in reason for reason in result.facts["left_out"].values())
+
+
+def test_a_wrong_result_is_not_read_where_the_original_takes_too_long(wide, monkeypatch):
+    hasty = replace(judge_module.WIDE, timeout_s=0.01)
+    monkeypatch.setattr(judge_module, "_WIDE_ORIGINAL", hasty)
+    result = wide(wrong_when_large(KERNEL), kernel=KERNEL + "# slow\n")
+    assert result.status == "not_read"
+    assert result.messages[0].startswith("not checked for the original, bench[0] ROWS=1024")

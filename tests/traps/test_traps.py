@@ -71,8 +71,8 @@ BY_CASCADE = {
     "14-fewer-bits": ("lowering", "refused", "keeps 3 bits of its factors, the baseline's 11"),
     "15-constant-output": ("correctness", "refused", "elements are wrong"),
     "16-input-as-output": ("correctness", "refused", r"input 0 \(seed 0\) was changed"),
-    # Reads far outside its tensors: contained in a process of its own.
-    "18-hard-coded-size": ("correctness", "refused", "signal 11|outside its tensor"),
+    "07b-other-than-when-checked": ("correctness", "refused", "elements are wrong"),
+    "18-hard-coded-size": ("correctness", "refused", r"line \d+: .*outside its tensor"),
     "20-race": ("correctness", "refused", "programs in reverse order"),
     "22-printed-verdict": ("correctness", "refused", "elements are wrong"),
     "24-sabotaged-baseline": ("performance", "refused", "the same$"),
@@ -80,13 +80,14 @@ BY_CASCADE = {
     "26c-stale-accumulator": ("correctness", "refused", "elements are wrong"),
 }
 
-#: accepted, and should not be. What it leaves out hangs on a number that no size small enough for
-#: the interpreter reaches, and neither its accesses nor its loops tell it from an honest one.
-OPEN = ("26-less-for-large",)
+#: right in all that a candidate is asked, and refused at the end of a run: what it leaves out hangs
+#: on a product of sizes, and neither its accesses nor its loops tell it from an honest one
+AT_THE_END = {"26-less-for-large": r"M=4096 N=4096 K=128: .* elements are wrong"}
 
 #: honest replies, by the level that has the last word: None where all pass
 HONEST: dict[str, str | None] = {
     "honest-blocks": None,
+    "honest-guarded": None,
     "honest-persistent": None,
     "honest-in-place": None,
     "honest-softmax": "performance",  # bound by the memory: right, and no faster
@@ -146,6 +147,7 @@ class Bench:
         self._session = session
         self._folder = folder
         self._started: dict[str, tuple[Candidates, State]] = {}
+        self._judges: dict[str, Judge] = {}
         self._judged: dict[str, Judged] = {}
         self._ledgers: list[Ledger] = []
 
@@ -169,11 +171,17 @@ class Bench:
         candidates, _ = self._of(Answer(name).problem)
         return candidates.results(judged.proposal.draft.text, judged.examinations)
 
+    def at_the_end(self, name: str) -> LevelResult:
+        """What the end of a run asks beyond that."""
+        judged = self.judged(name)
+        return self._judges[Answer(name).problem].wide(judged.proposal.draft.text)
+
     def _of(self, name: str) -> tuple[Candidates, State]:
         if name not in self._started:
             problem = problem_of(name)
             reference = find_reference(problem.program(), None)
             judge = Judge(self._session, problem, reference, lambda _: None)
+            self._judges[name] = judge
             baseline = judge.baseline()
             ledger = Ledger.create(self._folder / f"{name}.sqlite", {})
             self._ledgers.append(ledger)
@@ -199,7 +207,7 @@ def objection(verdict: Verdict) -> LevelResult:
 
 def test_every_row_of_the_table_has_a_reply_and_every_reply_a_test() -> None:
     replies = {path.stem for path in (HERE / "replies").iterdir()}
-    cheats = {*AS_REPLY, *BY_SYNTAX, *BY_CASCADE, *OPEN}
+    cheats = {*AS_REPLY, *BY_SYNTAX, *BY_CASCADE, *AT_THE_END}
     assert replies == {*cheats, *HONEST, *WRONG}
     assert {int(name[:2]) for name in cheats} == set(range(1, 27))
     table = (HERE / "README.md").read_text(encoding="utf-8")
@@ -250,10 +258,23 @@ def test_what_a_kernel_can_try_is_seen_in_its_code_or_its_results(
     assert any(re.search(told, message) for message in seen.messages), seen.messages
 
 
-@pytest.mark.xfail(reason="the real size is not computed without a device")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=COMPILED) for name in OPEN])
-def test_what_is_wrong_at_the_real_size_alone_is_not_accepted(name: str, bench: Bench) -> None:
-    assert not bench.judged(name).accepted
+@pytest.mark.parametrize(
+    ("name", "told"), [pytest.param(*row, id=row[0], marks=COMPILED) for row in AT_THE_END.items()]
+)
+def test_what_hangs_on_several_sizes_is_refused_at_the_end(
+    name: str, told: str, bench: Bench
+) -> None:
+    assert bench.judged(name).accepted
+    result = bench.at_the_end(name)
+    assert result.status == "refused"
+    assert all(re.search(told, message) for message in result.messages), result.messages
+
+
+@pytest.mark.parametrize("name", [pytest.param("honest-blocks", marks=COMPILED)])
+def test_an_honest_reply_passes_at_the_end(name: str, bench: Bench) -> None:
+    result = bench.at_the_end(name)
+    assert (result.status, result.messages) == ("passed", ())
+    assert result.facts["cases"][0]["case"].endswith("M=4096 N=4096 K=128")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,24 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """How thoroughly cases are run.
+
+    `quick`: each seed and configuration once, not in reverse order, nor as a first call.
+    `natively`: the reference also in its own types, for its dtypes and PyTorch's own error (a
+    large product in float16 takes a CPU a minute). `timeout_s`: None for the checker's.
+    """
+
+    quick: bool = False
+    natively: bool = True
+    timeout_s: float | None = None
+
+
+THOROUGH = Effort()
+QUICK = Effort(quick=True)
+
+
+@dataclass(frozen=True)
 class Reference:
     """What is held to be right: a PyTorch file, or the original kernel for want of one."""
 
@@ -193,7 +211,7 @@ class CorrectnessChecker:
         spec: Spec | None = None,
         shapes: Sequence[Shape] = (),
         needed: Mapping[str, Collection[Need]] | None = None,
-        in_reverse: bool = True,
+        effort: Effort = THOROUGH,
     ) -> LevelResult:
         """Judges `candidate` in every case, with every seed.
 
@@ -204,8 +222,6 @@ class CorrectnessChecker:
         `needed`: by label of one of `shapes`, what must have run in a case that takes its path
         (see `exercise`). Where it has not, further cases are tried, with the first seed; where
         these do not run it either, the result is "not_read".
-
-        `in_reverse`: also with the programs of each grid in reverse order.
 
         `baseline`: the result of the kernel that the candidate came from. What the candidate
         may do that is no error by itself (reads outside a tensor whose values are not used,
@@ -232,7 +248,7 @@ class CorrectnessChecker:
                 covered.append(found)
                 if not any(case in cases for case in found.cases):
                     cases.append(found.cases[0])
-        ran = self._ran(candidate, reference, cases, seeds, in_reverse=in_reverse)
+        ran = self._ran(candidate, reference, cases, seeds, effort=effort)
         result = _judge(reference, seeds, ran, baseline, uncovered)
         if result.status == "refused" or spec is None:
             return result
@@ -254,14 +270,12 @@ class CorrectnessChecker:
         cases: Sequence[Case],
         seeds: Sequence[int],
         *,
-        in_reverse: bool = True,
+        effort: Effort = THOROUGH,
     ) -> dict[Case, tuple[_Prepared, _Outcome]]:
         """What became of the candidate in each case."""
         with self._lock:
-            prepared = self._prepare(reference, cases, seeds)
-        keys = [
-            self._key(candidate, reference, case, seeds, in_reverse=in_reverse) for case in cases
-        ]
+            prepared = self._prepare(reference, cases, seeds, effort)
+        keys = [self._key(candidate, reference, case, seeds, effort=effort) for case in cases]
         new = [i for i, key in enumerate(keys) if key not in self._outcomes]
         if new:
             folder = Path(tempfile.mkdtemp(dir=self._root, prefix="candidate-"))
@@ -272,7 +286,7 @@ class CorrectnessChecker:
                     seeds,
                     [prepared[i] for i in new],
                     folder,
-                    in_reverse=in_reverse,
+                    effort=effort,
                 )
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -289,9 +303,11 @@ class CorrectnessChecker:
             return _Covered(shape, real, (cases[0],))  # it fails: the check will say so
         if found := coverage.covering(probed, real):
             return _Covered(shape, real, tuple(cases[index] for index in found))
-        others = [Case.of(other) for other in coverage.smaller_shapes(spec, shape)]
-        found = coverage.covering(self._probe(candidate, others), real)
-        return _Covered(shape, real, (others[found[0]],)) if found else None
+        for shapes in (coverage.smaller_shapes, coverage.wider_shapes):
+            others = [Case.of(other) for other in shapes(spec, shape)]
+            if found := coverage.covering(self._probe(candidate, others), real):
+                return _Covered(shape, real, (others[found[0]],))
+        return None
 
     def _exercising(
         self,
@@ -337,6 +353,12 @@ class CorrectnessChecker:
             traces.append(one[case][1].report["trace"])
             lacking = unmet(wanted, traces)
         return more, lacking
+
+    def wide_cases(self, candidate: Program, spec: Spec, shape: Shape) -> list[Case]:
+        """Cases in which all sizes but one are those of `shape` (see `coverage.wide_shapes`)."""
+        cases = [Case.of(other) for other in coverage.wide_shapes(spec, shape)]
+        real, *probed = self._probe(candidate, [Case.of(shape), *cases])
+        return [cases[index] for index in coverage.wide(probed, real)]
 
     def programs(
         self, program: Program, shape: Shape, smaller: Sequence[Shape]
@@ -394,9 +416,13 @@ class CorrectnessChecker:
         return right
 
     def _prepare(
-        self, reference: Reference, cases: Sequence[Case], seeds: Sequence[int]
+        self,
+        reference: Reference,
+        cases: Sequence[Case],
+        seeds: Sequence[int],
+        effort: Effort,
     ) -> list[_Prepared]:
-        keys = [self._key(None, reference, case, seeds) for case in cases]
+        keys = [self._key(None, reference, case, seeds, effort=effort) for case in cases]
         futures: dict[str, tuple[Path, Future[TaskResult]]] = {}
         for key, case in zip(keys, cases, strict=True):
             if key in self._prepared or key in futures:
@@ -412,15 +438,18 @@ class CorrectnessChecker:
                         "target": self._target,
                         "seeds": list(enumerate(seeds)),
                         "float64": reference.kind == "pytorch",
+                        "natively": effort.natively,
                     },
                     folder,
+                    effort.timeout_s,
                 ),
             )
         results = self._gather([future for _, future in futures.values()])
+        timeout_s = effort.timeout_s or self._timeout_s
         for (key, (folder, _)), result in zip(futures.items(), results, strict=True):
             case = cases[keys.index(key)]
             self._prepared[key] = _read_reference(
-                reference, case, seeds, folder, result, self._timeout_s, self._memory_bytes
+                reference, case, seeds, folder, result, timeout_s, self._memory_bytes
             )
         return [self._prepared[key] for key in keys]
 
@@ -431,17 +460,18 @@ class CorrectnessChecker:
         case: Case,
         seeds: Sequence[int],
         *,
-        in_reverse: bool = True,
+        effort: Effort = THOROUGH,
     ) -> str:
         """Names the work for a candidate, or for the reference alone."""
         parts = [
             None if candidate is None else case.applied(candidate).to_json(),
             None
             if candidate is None
-            else [case.rtol, case.atol, case.reduction_length, in_reverse],
+            else [case.rtol, case.atol, case.reduction_length, effort.quick],
             case.applied(reference.program).to_json(),
             reference.kind,
             list(seeds),
+            effort.natively,
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -453,7 +483,7 @@ class CorrectnessChecker:
         prepared: Sequence[_Prepared],
         folder: Path,
         *,
-        in_reverse: bool,
+        effort: Effort,
     ) -> list[_Outcome]:
         """Runs the candidate, then compares, in every case at once."""
         running = [
@@ -469,14 +499,16 @@ class CorrectnessChecker:
                         for seed, trees in ready.seeds.items()
                     },
                     "order": list(seeds),
-                    "in_reverse": in_reverse,
+                    "quick": effort.quick,
                 },
                 folder / str(index),
+                effort.timeout_s,
             )
             for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
         ]
         results = self._gather(running)
-        failures = [_program_failure(r, self._timeout_s, self._memory_bytes) for r in results]
+        timeout_s = effort.timeout_s or self._timeout_s
+        failures = [_program_failure(r, timeout_s, self._memory_bytes) for r in results]
         comparing = {
             index: self._compare(case, ready, results[index].value, folder / str(index))
             for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
@@ -517,12 +549,14 @@ class CorrectnessChecker:
         future.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
         return future
 
-    def _submit(self, task: str, arguments: dict[str, Any], folder: Path) -> Future[TaskResult]:
+    def _submit(
+        self, task: str, arguments: dict[str, Any], folder: Path, timeout_s: float | None = None
+    ) -> Future[TaskResult]:
         return self._pool.submit(
             task,
             arguments,
             folder=folder,
-            timeout_s=self._timeout_s,
+            timeout_s=timeout_s or self._timeout_s,
             memory_bytes=self._memory_bytes,
         )
 
@@ -612,6 +646,8 @@ def _program_failure(
         return _ProgramFailure(text, over_limit=True)
     if result.status == "raised" and result.error is not None:
         return _ProgramFailure(f"{result.error['type']}: {result.error['message']}")
+    if result.status == "lost":
+        return _ProgramFailure("the server that had started its process ended while it ran")
     ended = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
     lines = result.stderr_tail.strip().splitlines()
     last = f": {lines[-1]}" if lines else ""

@@ -26,6 +26,12 @@ UNSEEN_ELEMENTS = 2**22
 UNSEEN_FLOP = 2e9
 UNSEEN_PROGRAM_COUNT = 256
 
+#: the most that is interpreted for one wide case: a few seconds
+WIDE = Budget(elements=2**25, flop=5e9, programs=4096)
+#: the same for the real shape itself
+_WHOLE_ELEMENTS = 2**23
+_WIDE_CASES = 2
+
 _TILES = (512, 1024, 2048)
 _NARROW = (64, 256, 512)
 _SMALL = Budget(elements=2**18, flop=3e8)
@@ -144,6 +150,41 @@ def unseen_shapes(spec: Spec, shape: Shape) -> tuple[tuple[Shape, ...], ...]:
         if affordable:
             found.append(tuple(affordable.values()))
     return tuple(found)
+
+
+def wide_shapes(spec: Spec, shape: Shape) -> tuple[Shape, ...]:
+    """Shapes in which all sizes but one are those of `shape` and that one is small, the cheapest
+    first; before them `shape` itself where that is no great work.
+
+    What a kernel does by a condition on several sizes (`M * N >= 2**24`) shows there, and at no
+    other shape that is small enough.
+    """
+    names = [name for name, value in shape.dims.items() if isinstance(value, int | tuple)]
+    made = [
+        spec.scale(shape, budget=WIDE, fixed=[other for other in names if other != name])
+        for name in names
+    ]
+    found = [other for other in made if other.within_budget and other.dims != shape.dims]
+    found.sort(key=lambda other: (other.flop or 0, other.input_elements))
+    whole = shape.input_elements <= _WHOLE_ELEMENTS and (shape.flop or 0) <= WIDE.flop
+    return (shape, *found) if whole else tuple(found)
+
+
+def wide(probed: Sequence[Mapping[str, Any]], real: Mapping[str, Any]) -> list[int]:
+    """The indices of the probed `wide_shapes` to be run: of the same launches as the real one (one
+    tile may be all that there is along a small size), and few programs."""
+    return [
+        index
+        for index, small in enumerate(probed)
+        if small["failure"] is None
+        and small["alternatives"] == real["alternatives"]
+        and _kernels(small) == _kernels(real)
+        and programs(small) <= WIDE.programs
+    ][:_WIDE_CASES]
+
+
+def _kernels(probed: Mapping[str, Any]) -> list[str]:
+    return [launch["kernel"] for launch in probed["launches"]]
 
 
 def _large_sizes(shape: Shape) -> dict[str, int]:

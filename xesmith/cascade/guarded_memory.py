@@ -45,6 +45,14 @@ _MOVES = (
 )
 
 
+class NoMemoryError(Exception):
+    """An access where the process has no memory at all, at `elements` of its addresses."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__(elements)
+        self.elements = elements
+
+
 @dataclass(frozen=True)
 class Buffer:
     """One allocation. `start` and `end` are addresses of what the program may touch."""
@@ -73,6 +81,7 @@ class GuardedMemory:
         self._integer_poison = integer_poison
         self._buffers: dict[int, Buffer] = {}  # by address of the first usable byte
         self._starts: list[int] = []
+        self._mapped: tuple[Any, Any] = (np.zeros(1), np.zeros(1))
 
     def empty(self, like: torch.Tensor) -> torch.Tensor:
         """Poisoned memory of the shape, strides and type of `like`."""
@@ -116,7 +125,10 @@ class GuardedMemory:
 
         Returns:
             (number of addresses, the most bytes beyond a tensor's end or before its start).
-            Addresses near no buffer are unknown and count as right.
+            Memory near no buffer is unknown (PyTorch may have made it) and counts as right.
+
+        Raises:
+            NoMemoryError: the process has no memory at some address, so the access would end it.
         """
         if addresses.size == 0 or not self._buffers:
             return 0, 0
@@ -137,9 +149,25 @@ class GuardedMemory:
                 [b.band_end for b in buffers],
             )
         )
+        unknown: Any = addresses[(places < 0) | (first >= band_ends)].astype(numpy.int64)
+        if unknown.size and (missing := self._missing(unknown, size)):
+            raise NoMemoryError(missing)
         beyond: Any = numpy.maximum(starts - first, last - ends)
         wrong: Any = (places >= 0) & (first < band_ends) & (beyond > 0)
         return int(wrong.sum()), int(beyond[wrong].max(initial=0))
+
+    def _missing(self, addresses: Any, size: int) -> int:
+        """At how many addresses (int64) the process has no memory. What it had once counts."""
+        numpy = cast(Any, np)
+        missing = 0
+        for mapped in (lambda: self._mapped, _mapped_memory):
+            self._mapped = starts, ends = mapped()
+            places: Any = numpy.searchsorted(starts, addresses, side="right") - 1
+            there: Any = (places >= 0) & (addresses + size <= ends[places])
+            missing = int((~there).sum())
+            if not missing:
+                break
+        return missing
 
     def broken_guards(self) -> list[tuple[int, int]]:
         """(bytes changed before, bytes changed behind) of each buffer that was overrun."""
@@ -152,6 +180,21 @@ class GuardedMemory:
             if before or behind:
                 broken.append((before, behind))
         return broken
+
+
+def _mapped_memory() -> tuple[Any, Any]:
+    """Where the process has memory that it may read: first addresses, and those behind the last."""
+    starts: list[int] = []
+    ends: list[int] = []
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            span_text, access = line.split(maxsplit=2)[:2]
+            start, end = (int(text, 16) for text in span_text.split("-"))
+            if access.startswith("r") and end < 1 << 63:
+                starts.append(start)
+                ends.append(end)
+    numpy = cast(Any, np)
+    return numpy.array(starts, dtype=numpy.int64), numpy.array(ends, dtype=numpy.int64)
 
 
 class WatchedTorch(TorchDispatchMode):

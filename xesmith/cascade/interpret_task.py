@@ -158,7 +158,8 @@ def reference(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Inputs, weights and expected outputs of each seed, written under `folder`.
 
     Arguments: program, backend, seeds [[index, seed], ...], float64 (whether to compute in
-    float64: not when the reference is a Triton kernel, whose types are part of its text).
+    float64: not when the reference is a Triton kernel, whose types are part of its text), natively
+    (whether to compute also in the reference's own types where float64 serves).
 
     Returns:
         {"failure": ...} or {"seeds": {seed: {...}}, "precision": "float64"|"native",
@@ -169,7 +170,14 @@ def reference(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         why_native = None if arguments["float64"] else "the reference is a Triton kernel"
         seeds: dict[str, Any] = {}
         for index, seed in arguments["seeds"]:
-            result = _reference_seed(session, index, seed, folder, why_native)
+            result = _reference_seed(
+                session,
+                index,
+                seed,
+                folder,
+                why_native,
+                natively=arguments["natively"] or why_native is not None,
+            )
             why_native = result.pop("why_native")
             seeds[str(seed)] = result
     except ProgramError as error:
@@ -184,12 +192,19 @@ def reference(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _reference_seed(
-    session: _Session, index: int, seed: int, folder: Path, why_native: str | None
+    session: _Session,
+    index: int,
+    seed: int,
+    folder: Path,
+    why_native: str | None,
+    *,
+    natively: bool,
 ) -> dict[str, Any]:
     model = session.model(seed)
     inputs = session.inputs(seed, index)
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     result: dict[str, Any] = {
+        "natively": natively,
         "inputs": tensor_files.write(inputs, folder / f"inputs-{seed}.bin"),
         "state": tensor_files.write(dict(state), folder / f"state-{seed}.bin"),
         "float_types": sorted(
@@ -209,14 +224,15 @@ def _reference_seed(
     native_failure: ProgramError | None = None
     wide_model = copy.deepcopy(model) if why_native is None else None
     wide_inputs = _map(inputs, _to_float64) if why_native is None else None
+    result["native"] = None
     try:
-        native = session.forward(model, inputs, seed)
-        result["native"] = _describe(native)
+        if natively:
+            native = session.forward(model, inputs, seed)
+            result["native"] = _describe(native)
     except ProgramError as error:
         if why_native is not None:
             raise
         native_failure = error  # e.g. an operator that the CPU lacks in float16
-        result["native"] = None
     expected = native
     if wide_model is not None:
         try:
@@ -225,6 +241,8 @@ def _reference_seed(
             if native_failure is not None:
                 raise native_failure from error
             why_native = f"the reference does not run in float64: {error}"
+            if not natively:
+                return _reference_seed(session, index, seed, folder, why_native, natively=True)
     result["expected"] = tensor_files.write(expected, folder / f"expected-{seed}.bin")
     result["native_errors"] = None if native is None else _native_errors(native, expected)
     result["why_native"] = why_native
@@ -245,12 +263,14 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Runs the candidate on prepared inputs and weights; outputs are written under `folder`.
 
     Arguments: program, backend, target, prepared (folder of `reference`'s files), seeds
-    {seed: its trees}, order [seed, ...], in_reverse (whether to run in reverse order too).
+    {seed: its trees}, order [seed, ...], quick (whether to leave out the
+    reverse order and the first call).
 
     Run i has seed i (of n, i modulo n) and configuration i of every autotuned kernel (its last,
     where it has fewer), so that each seed and each configuration is run; then the first
     run again with programs in reverse order; for an autotuned kernel once as the first call, in
-    which configurations are timed; then once more with no kernel launched.
+    which configurations are timed (both left out where `quick`); then once more with no kernel
+    launched.
 
     Returns:
         {"failure", "failed_run", "runs": [{"seed", "configuration", "how", "outputs", "file",
@@ -281,10 +301,10 @@ def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
                 report["programs"] = session.watch.programs
                 report["torch_operators"] = runner.operators
             number += 1
-        if arguments["in_reverse"]:
+        if not arguments["quick"]:
             now = {"seed": order[0], "configuration": 0, "how": "reverse"}
             runs.append(runner.run(number, **now))
-        if session.watch.configurations > 1:
+        if session.watch.configurations > 1 and not arguments["quick"]:
             now = {"seed": order[0], "configuration": 0, "how": "tuning"}
             runs.append(runner.run(number + 1, **now))
         now = {"seed": order[0], "configuration": 0, "how": "left out"}

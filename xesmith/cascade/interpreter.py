@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch.utils import _python_dispatch
 
-from xesmith.cascade.guarded_memory import GuardedMemory
+from xesmith.cascade.guarded_memory import GuardedMemory, NoMemoryError
 from xesmith.cascade.traced_kernels import Trace
 from xesmith.ghost.driver import GhostDriver, Limits, Target
 
@@ -283,7 +283,13 @@ def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
     if addresses.size and (line := _line(watch.source_path)) is not None:
         watch.trace.access(line)
     size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-    seen, farthest = watch.memory.outside(addresses, size)
+    try:
+        seen, farthest = watch.memory.outside(addresses, size)
+    except NoMemoryError as error:
+        raise IndexError(
+            f"{op} of {watch.trace.kernel} reaches {error.elements} elements outside its tensor, "
+            "so far that there is no memory"
+        ) from None
     if not seen:
         return
     key = (watch.trace.kernel, op, _line(watch.source_path))

@@ -141,9 +141,10 @@ def _unwritten(before: Examination, after: Examination, origin: str) -> Iterator
 
 def _stored_bytes(item: Examination) -> int | None:
     """What all launches store, no less than what they do: a condition that may hold does, and
-    masked elements count. None where that is not known, as with atomics."""
+    masked elements count. Of an autotuned launch the configuration that is predicted best counts.
+    None where that is not known, as with atomics."""
     total = 0.0
-    for evidence in item.evidence:
+    for evidence in _program(item.evidence).launches:
         ttir = evidence.ttir
         if ttir is None or ttir.counts.atomics or evidence.failure is not None:
             return None

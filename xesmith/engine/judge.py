@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from xesmith.cascade import coverage, structure, syntax
-from xesmith.cascade.correctness import DEFAULT_SEEDS, Case, Reference
+from xesmith.cascade.correctness import DEFAULT_SEEDS, QUICK, Case, Effort, Reference
 from xesmith.cascade.examine import Examination
 from xesmith.cascade.exercise import needs
 from xesmith.cascade.lowering import judge_lowering
@@ -24,6 +26,13 @@ Say = Callable[[str], None]
 
 #: one is enough where the question is whether a size is computed at all
 UNSEEN_SEEDS = (7,)
+
+#: of a wide case, which is left out where this is too little
+WIDE = Effort(quick=True, natively=False, timeout_s=20.0)
+#: of the original in a wide case that the candidate gets wrong
+_WIDE_ORIGINAL = replace(WIDE, timeout_s=None)
+#: of all shapes together
+_MOST_WIDE_CASES = 4
 
 
 @dataclass(frozen=True)
@@ -130,9 +139,7 @@ class Judge:
         if cases:
             self._say("checking the results at sizes that the spec does not have")
             try:
-                result = checker.check(
-                    program, self.reference, cases, UNSEEN_SEEDS, in_reverse=False
-                )
+                result = checker.check(program, self.reference, cases, UNSEEN_SEEDS, effort=QUICK)
             except InputKernelError:  # not all of them are shapes that the reference takes
                 result = None
             if result is not None and result.status == "passed":
@@ -141,7 +148,62 @@ class Judge:
         if not cases:
             reason = "no shape beyond the spec's is right before and small enough to interpret"
             return LevelResult("correctness", "passed", (), {"cases": [], "note": reason})
-        return checker.check(program, self.reference, cases, UNSEEN_SEEDS, in_reverse=False)
+        return checker.check(program, self.reference, cases, UNSEEN_SEEDS, effort=QUICK)
+
+    def wide(self, text: str) -> LevelResult:
+        """The results of `text` where all sizes but one are the spec's, as far as that is no great
+        work: what hangs on a condition on several sizes shows nowhere else.
+
+        A case that the original gets wrong, or that takes too long, is left out; "not_read" where
+        the candidate is wrong and whether the original is right would take too long to tell.
+        """
+        checker, program, spec = self.session.checker, self.problem.program(text), self.problem.spec
+        found = [
+            case
+            for shape in self.problem.shapes
+            if spec is not None
+            for case in checker.wide_cases(program, spec, shape)
+        ]
+        cases = list(dict.fromkeys(found))[:_MOST_WIDE_CASES]
+        if not cases:
+            reason = "no case with all sizes but one as in the spec is small enough to interpret"
+            return LevelResult("correctness", "passed", (), {"cases": [], "note": reason})
+        self._say("checking the results with all sizes but one as in the spec")
+        with contextlib.suppress(InputKernelError):  # all at once; each is asked for below
+            checker.check(program, self.reference, cases, UNSEEN_SEEDS, effort=WIDE)
+        records: list[Any] = []
+        left_out: dict[str, str] = {}
+        refused: list[str] = []
+        unknown: list[str] = []
+        for case in cases:
+            result = self._at(case, program, WIDE)
+            if isinstance(result, str):
+                left_out[case.name] = result
+                continue
+            records += result.facts["cases"]
+            if result.status == "passed":
+                continue
+            original = self._at(case, self.problem.program(), _WIDE_ORIGINAL)
+            if isinstance(original, str):
+                unknown += [f"not checked for the original, {text}" for text in result.messages]
+            elif original.status == "passed":
+                refused += result.messages
+            else:
+                left_out[case.name] = "the original is not right there"
+        status = "refused" if refused else "not_read" if unknown else "passed"
+        facts = {"cases": records, "left_out": left_out}
+        return LevelResult("correctness", status, (*refused, *unknown), facts)
+
+    def _at(self, case: Case, program: Program, effort: Effort) -> LevelResult | str:
+        """The results of `program` in one case, or why there are none."""
+        try:
+            result = self.session.checker.check(
+                program, self.reference, [case], UNSEEN_SEEDS, effort=effort
+            )
+        except InputKernelError as error:
+            return error.what
+        without = (*result.facts["over_limit"], *result.facts["not_interpreted"])
+        return without[0] if without else result
 
     def _unseen_cases(self, baseline: Program) -> list[Case]:
         """Cases beyond the spec's sizes that the interpreter can afford."""
@@ -210,6 +272,7 @@ class Judge:
         *,
         examinations: Mapping[str, Examination] | None = None,
         unseen: bool = True,
+        wide: bool = False,
     ) -> LevelResult:
         """The results of `text` at every case of the baseline, against the reference.
 
@@ -219,6 +282,8 @@ class Judge:
             examinations: of `text`, by shape name; what runs there must have run in a case.
                 None: it is lowered for that.
             unseen: also at shapes beyond the spec's.
+            wide: also where all sizes but one are the spec's, which takes some ten seconds: for
+                the one text that counts.
         """
         known = examinations or self.session.examine(self.problem, [text])[0]
         needed = {
@@ -236,11 +301,13 @@ class Judge:
             shapes=self.problem.shapes,
             needed=needed,
         )
-        if not unseen or result.status != "passed":
-            return result
-        general = self.generality(text)
-        facts = {**result.facts, "unseen": general.facts}
-        return replace(result, status=general.status, messages=general.messages, facts=facts)
+        further = {"unseen": (unseen, self.generality), "wide": (wide, self.wide)}
+        for name, (asked, check) in further.items():
+            if asked and result.status == "passed":
+                more = check(text)
+                facts = {**result.facts, name: more.facts}
+                result = replace(more, facts=facts)
+        return result
 
 
 def verdict(levels: Iterable[LevelResult]) -> Verdict:
