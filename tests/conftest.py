@@ -79,7 +79,7 @@ def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("XESMITH_") and name != "XESMITH_TOOLCHAIN_DIR":
             monkeypatch.delenv(name)
     # A file that is not there: the developer's own would name a model.
-    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -54,10 +54,11 @@ stay byte for byte. Leave `kernel.py` as it is: it is what candidates are held a
    xesmith kb search --finding load-not-2d-block --target $target
    ```
 
-3. Propose. Either copy `kernel.py` to `candidate.py`, edit its jit functions and have it judged:
+3. Propose. Either copy `kernel.py` to `candidate.py`, edit its jit functions and have it judged, by
+   the contract of the stage that you chose:
 
    ```
-   xesmith verify kernel.py candidate.py --stage block_pointers --target $target$variant$folder
+   xesmith verify kernel.py candidate.py --stage discovery --target $target$variant$folder
    ```
 
    or, where other tiles, grids, launches or buffers are needed, answer the requests of a run:

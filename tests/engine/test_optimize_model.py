@@ -217,6 +217,7 @@ def test_without_the_endpoint_the_rules_go_on(tmp_path):
     assert stages["fusion"]["status"] == "failed"
     assert "lm: unavailable after 0 answers" in stages["fusion"]["reason"]
     assert stages["memory_access"]["status"] == "improved"
+    assert "the model gave no reply" in json.loads(done.stdout)["model_unreached"]
 
 
 def test_a_request_that_the_endpoint_refuses_costs_its_stage_and_not_the_run(tmp_path):
@@ -241,7 +242,7 @@ def test_what_broken_replies_cost_counts_when_the_run_is_resumed(tmp_path):
     for _ in range(2):
         with StandIn([RECORDINGS / FUSION], [breaking]) as server:
             done = optimize(server, out, *said, *_resume(out))
-            assert done.returncode == 1, done.stderr
+            assert done.returncode == 3, done.stderr  # no improvement, and no model
             asked.append(len(server.requests))
     # Four tries of some 8000 tokens spend the budget, and it stays spent.
     assert asked == [4, 0]
@@ -298,7 +299,7 @@ def test_a_person_can_be_the_model_with_files(tmp_path):
         )
 
     first = again()
-    assert first.returncode == 1
+    assert first.returncode == 5
     error = json.loads(first.stderr)
     assert error["error"] == "NoReplyYetError"
     assert "fusion-1-0.reply.md" in error["where"]

@@ -29,7 +29,7 @@ def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path):
 @pytest.mark.parametrize("field", ["source", "stages"])
 def test_a_run_is_not_resumed_with_anything_else(tmp_path, field):
     RunFolder.open(tmp_path, HEADER, resume=False).__exit__(None, None, None)
-    with pytest.raises(UsageError, match=f"the run in this folder had another {field}"):
+    with pytest.raises(UsageError, match=f"the run in this folder had other {field}"):
         RunFolder.open(tmp_path, {**HEADER, field: ["other"]}, resume=True)
 
 

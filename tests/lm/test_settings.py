@@ -128,7 +128,6 @@ def test_the_source_of_the_key_is_replaced_whole(
     assert load_settings().secret() == key
 
 
-
 def test_every_variable_sets_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     values: dict[str, Any] = dict.fromkeys(ENVIRONMENT, "1")
     values |= {"XESMITH_LM_BASE_URL": "http://x/v1", "XESMITH_LM_API": "chat"}

@@ -191,7 +191,7 @@ def test_a_softmax_is_optimised_through_tools_only(
         other = await client.call(
             "verify", kernel="bench/problems/layer_norm/kernel.py", run=str(run), plan={}
         )
-        assert "the run in this folder had another" in other.text
+        assert "the run in this folder had other" in other.text
 
     talk(conversation, OPENAI_API_KEY=SECRET)
     assert (repository / SOFTMAX).read_bytes() == given

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xesmith.cli.common import (
+    EXIT_ENVIRONMENT,
     EXIT_NO_IMPROVEMENT,
     EXIT_OK,
     PANEL_KERNELS,
@@ -30,6 +31,7 @@ from xesmith.cli.lm import (
 from xesmith.cli.options import (
     ReferenceOption,
     SpecOption,
+    StageFolderOption,
     TargetOption,
     TimeoutOption,
     ToolchainOption,
@@ -56,10 +58,7 @@ def optimize(
     stages: Annotated[
         str | None, typer.Option("--stages", help="Comma-separated stages; default: all.")
     ] = None,
-    stage_folder: Annotated[
-        list[Path] | None,
-        typer.Option("--stage-folder", help="Folder with further stages, <stage>/STAGE.md each."),
-    ] = None,
+    stage_folder: StageFolderOption = None,
     proposer: Annotated[
         str,
         typer.Option(
@@ -199,7 +198,11 @@ def optimize(
         show(report)
         for name, path in files.items():
             print(f"  {name}: {path}")
-    return EXIT_OK if result.improved else EXIT_NO_IMPROVEMENT
+    if result.unreached is not None and not as_json:
+        print(f"the model could not be asked: {result.unreached}")
+    if result.improved:
+        return EXIT_OK
+    return EXIT_NO_IMPROVEMENT if result.unreached is None else EXIT_ENVIRONMENT
 
 
 def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str, Any]:
@@ -216,6 +219,7 @@ def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str
         "session": report.header["session"],
         "reference": report.header["reference"],
         "stages": [asdict(outcome) for outcome in result.outcomes],
+        "model_unreached": result.unreached,
         "models": [asdict(row) for row in report.spending],
         "before": result.baseline.trial.summary,
         "after": result.final.trial.summary,

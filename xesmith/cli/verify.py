@@ -86,7 +86,7 @@ def verify(
             # run.
             if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
                 shown.say("checking its results")
-                levels.append(judge.correctness(text, baseline, examinations=after))
+                levels.append(judge.correctness(text, baseline, examinations=after, wide=True))
         description = session.description
     judged = verdict(levels)
     if as_json:

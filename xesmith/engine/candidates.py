@@ -114,9 +114,18 @@ class Candidates:
         text: str,
         examinations: Mapping[str, Examination],
         seeds: Sequence[int] = DEFAULT_SEEDS,
+        *,
+        wide: bool = False,
     ) -> LevelResult:
-        """The level "correctness" of a text, asked anew. `examinations`: of the text."""
-        return self._judge.correctness(text, self._baseline, seeds, examinations=examinations)
+        """The level "correctness" of a text, asked anew.
+
+        Args:
+            examinations: of the text.
+            wide: also where all sizes but one are the real ones.
+        """
+        return self._judge.correctness(
+            text, self._baseline, seeds, examinations=examinations, wide=wide
+        )
 
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
         judged = verdict(candidate.levels)

@@ -61,7 +61,7 @@ class LedgerChannel:
         try:
             reply = self._inner.ask(request)
         except ModelError as error:
-            if error.usage is not None:
+            if error.usage is not None:  # None: nothing was sent
                 cost = error.usage, error.seconds
                 self._ledger.add_lost(
                     Lost(self.name, self._stage, request.label, error.what, *cost)
@@ -127,7 +127,8 @@ class ModelAtWork:
             version=toolchain.triton_version,
         )
         if chosen.left_out:
-            self._say(f"{stage.name}: no room for knowledge {', '.join(chosen.left_out)}")
+            count = len(chosen.left_out)
+            self._say(f"{stage.name}: no room for {count} of the knowledge entries")
         brief = make_brief(
             stage, situation, self._judge.problem.shapes, chosen, withheld=options.withheld
         )

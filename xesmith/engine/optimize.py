@@ -37,6 +37,7 @@ class Result:
     improved: bool
     outcomes: tuple[StageOutcome, ...]
     final_check: LevelResult | None  # None: nothing changed, so there was nothing to check
+    unreached: str | None = None  # why the run's only answers of a model never came
 
 
 class Optimizer:
@@ -86,7 +87,13 @@ class Optimizer:
         if final_check is not None and final_check.status != "passed":
             improved, state = False, baseline
         self._ledger.finish()
-        return Result(baseline, state, improved, tuple(outcomes), final_check)
+        unreached = self._unreached()
+        return Result(baseline, state, improved, tuple(outcomes), final_check, unreached)
+
+    def _unreached(self) -> str | None:
+        """Why no request to a model got a reply, where some were made."""
+        lost = self._ledger.lost()
+        return lost[-1].reason if lost and not self._ledger.exchanges() else None
 
     def _start(self, known: Baseline, wall_seconds: float) -> State:
         source = self._judge.problem.source
@@ -123,7 +130,10 @@ class Optimizer:
             state = attempt.state
             by = f"{proposer.name}: " if len(proposers) > 1 else ""
             notes += [by + note for note in attempt.notes]
-            reasons += attempt.reasons
+            # That a model could not be asked is told first.
+            reasons = (
+                [*attempt.reasons, *reasons] if attempt.failed else [*reasons, *attempt.reasons]
+            )
             judged, failed = judged or attempt.judged, failed or attempt.failed
         if state is not start:
             return outcome("improved", "; then ".join(notes), state.trial.id), state
@@ -149,7 +159,7 @@ class Optimizer:
         """The final file against the original reference, with inputs no candidate has met."""
         self._say("checking the final file with new seeds")
         started = time.monotonic()
-        result = candidates.results(state.text, state.examinations, FINAL_SEEDS)
+        result = candidates.results(state.text, state.examinations, FINAL_SEEDS, wide=True)
         trial = Trial(
             stage=FINAL,
             proposer="xesmith",

@@ -32,7 +32,9 @@ class Problem:
     @property
     def name(self) -> str:
         """The folder's name for a `kernel.py` in a problem folder, else the file's."""
-        return self.path.parent.name if self.path.stem == "kernel" else self.path.stem
+        if self.path.stem != "kernel":
+            return self.path.stem
+        return self.path.parent.name or self.path.resolve().parent.name
 
     def require_model(self) -> None:
         """Raises UsageError where the file is a script: nothing could be run and compared."""

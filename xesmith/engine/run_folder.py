@@ -65,14 +65,18 @@ class RunFolder:
         if not Ledger.is_begun(path):
             return Ledger.create(path, header)
         ledger = Ledger.open(path)
-        changed = _differences(ledger.header, header)
+        ledger_header = ledger.header
+        changed = _differences(ledger_header, header)
         if changed:
             ledger.close()
+            name, old = changed[0], ledger_header.get(changed[0])
+            had = f": {old}" if len(str(old)) < 200 else ""
             raise UsageError(
-                f"the run in this folder had another {changed[0]}",
+                f"the run in this folder had other {name}{had}",
                 where=str(folder),
-                remedy="give the same kernel, spec, reference, stages and toolchain, or start "
-                "a new run in another folder",
+                remedy="give the same kernel, spec, reference, stages, proposers, model and "
+                "toolchain (addresses, keys and budgets may change), or start a new run in "
+                "another folder",
             )
         return ledger
 

@@ -22,7 +22,7 @@ from typing import Any
 from xesmith.errors import XesmithError
 from xesmith.lm import event_loop, files
 from xesmith.lm import litellm_facade as facade
-from xesmith.lm.budget import Budget, Price, estimate_prompt_tokens, estimate_tokens
+from xesmith.lm.budget import Budget, Price, estimate_prompt_tokens
 from xesmith.lm.rate import RateLimiter
 from xesmith.lm.record import (
     Finish,
@@ -36,6 +36,7 @@ from xesmith.lm.record import (
 )
 from xesmith.lm.redact import Redactor
 from xesmith.lm.settings import LmSettings
+from xesmith.tokens import estimate_tokens
 
 #: a server that is given to xesmith gets the key that is given to xesmith, never the key that
 #: LiteLLM would find in OPENAI_API_KEY or the like
@@ -88,6 +89,7 @@ class _Exchange:
     price: Price | None
     timeout_s: float
     ends: float  # monotonic
+    tries: int = 0
     wasted: list[Usage] = field(default_factory=list[Usage])
 
 
@@ -160,9 +162,9 @@ class EndpointChannel:
             usage = _sum([*exchange.wasted, self._usage(exchange, received)])
         except TimeoutError:
             fault = _Fault(f"no reply within {seconds:.2g} seconds")
-            usage, failed = _sum(exchange.wasted), self._error(request, fault)
+            usage, failed = _sum(exchange.wasted), self._error(request, fault, exchange.tries)
         except _Fault as fault:
-            usage, failed = _sum(exchange.wasted), self._error(request, fault)
+            usage, failed = _sum(exchange.wasted), self._error(request, fault, exchange.tries)
         finally:
             took = time.monotonic() - start
             self.budget.charge(usage, took)
@@ -220,6 +222,7 @@ class EndpointChannel:
 
     async def _try(self, exchange: _Exchange) -> _Received:
         settings, received = self._settings, _Received()
+        exchange.tries += 1
         wire = facade.Wire(
             _WIRE_BYTES_MIN + _WIRE_BYTES_PER_CHARACTER * settings.max_reply_characters
         )
@@ -300,6 +303,8 @@ class EndpointChannel:
         own = _EXCEPTION_NAMES.sub("", own)
         own = self.redactor.text(own)[:_MESSAGE_CHARACTERS]
         name = type(error).__name__
+        if "Missing credentials" in own:  # the client's own words, without a request
+            return _Fault(own, final=True, remedy=self._remedy(401, own), of_us=True)
         if status in _REFUSING_STATUSES:
             remedy = self._remedy(status, own)
             of_us = status in _STATUSES_OF_US or self._lacks_a_provider(own)
@@ -330,14 +335,13 @@ class EndpointChannel:
         """Whether LiteLLM says that it cannot tell from the model's name whose it is."""
         return "provider" in own.lower() and "/" not in self._settings.model
 
-    def _error(self, request: Request, fault: _Fault) -> ModelError:
+    def _error(self, request: Request, fault: _Fault, tries: int = 0) -> ModelError:
         where = f"{self._settings.model}, request {request.label}"
         if fault.final:
             kind = ModelRefusedError if fault.of_us else RequestRefusedError
             return kind(
                 f"the model's endpoint refuses: {fault.what}", where=where, remedy=fault.remedy
             )
-        tries = self._settings.retries + 1
         return ModelUnavailableError(
             f"the model gave no reply in {tries} {'try' if tries == 1 else 'tries'}: {fault.what}",
             where=where,

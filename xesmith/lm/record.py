@@ -127,4 +127,4 @@ class BudgetSpentError(ModelError):
 class NoReplyYetError(ModelError):
     """The exchange folder waits for a reply that a person or an agent is to write."""
 
-    exit_code = 1
+    exit_code = 5

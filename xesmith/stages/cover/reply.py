@@ -33,7 +33,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 #: marks that models put around a word: emphasis, headings, quotes, lists
 _MARKS = r"[ \t*_#>`-]{0,8}"
 _NOTE = re.compile(rf"^{_MARKS}NOTE{_MARKS}:{_MARKS}([^\n]*)$", re.MULTILINE)
-_NOTHING = re.compile(rf"^{_MARKS}NOTHING{_MARKS}:{_MARKS}([^\n]*)$", re.MULTILINE)
+_NOTHING = re.compile(rf"^{_MARKS}NOTHING{_MARKS}(?::{_MARKS}([^\n]*))?$", re.MULTILINE)
 _CUT: dict[Finish, str] = {
     "length": "the endpoint's limit of tokens",
     "size": "the limit of characters",
@@ -97,7 +97,7 @@ def parse_reply(text: str, kernel_file: KernelFile, finish: Finish = "stop") -> 
         (plans if is_data else code).append(block)
     if not code and not plans:
         if (declined := _NOTHING.search(prose)) is not None:
-            raise Declined(_line(declined[1]))
+            raise Declined(_line(declined[1] or "") or "no reason given")
         raise ReplyFault(
             "the reply has no code block: kernels stand between ```python and ```, a launch plan "
             "between ```json and ```"
