@@ -32,7 +32,7 @@ from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
 COMMAND_MODULES = (
-    *("inspect", "optimize", "verify", "report", "workspace", "mcp"),
+    *("inspect", "trace", "optimize", "verify", "report", "workspace", "mcp"),
     *("kb", "lm", "doctor", "toolchain"),
 )
 

@@ -112,6 +112,7 @@ def _keep_levels(folder: Path, group: Mapping[str, str]) -> tuple[dict[str, str]
         if size > LARGEST_LEVEL_BYTES:
             not_read[level] = f"{size} B, more than a trace keeps ({LARGEST_LEVEL_BYTES} B)"
             continue
+        # No second name for the cache's file: a trace may be edited.
         shutil.copyfile(path, folder / LEVEL_FILES[level])
         levels[level] = LEVEL_FILES[level]
     return levels, not_read

@@ -5,6 +5,7 @@ Runs in users' processes: standard library and Triton only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -30,8 +31,12 @@ class FunctionText:
         return asdict(self)
 
 
-def function_texts(function: Any) -> list[FunctionText]:
-    """The kernel, then the jit functions that it calls, each once."""
+@functools.lru_cache(maxsize=64)
+def function_texts(function: Any) -> tuple[FunctionText, ...]:
+    """The kernel, then the jit functions that it calls, each once.
+
+    Kept, since a kernel comes in many configurations and finding its lines takes a parse.
+    """
     waiting, found, seen = [function], list[FunctionText](), set[int]()
     while waiting and len(found) < _LARGEST_FUNCTION_COUNT:
         one = waiting.pop(0)
@@ -44,7 +49,7 @@ def function_texts(function: Any) -> list[FunctionText]:
             called = one.fn.__globals__.get(name)
             if type(called) is type(function):
                 waiting.append(called)
-    return found
+    return tuple(found)
 
 
 def launch_of(src: Any, metadata: Mapping[str, Any]) -> Launch:
@@ -58,7 +63,8 @@ def launch_of(src: Any, metadata: Mapping[str, Any]) -> Launch:
     if function is None:
         file, line, names = str(getattr(src, "path", "")), 0, list[str]()
     else:
-        file, line = function_position(function)
+        kernel = function_texts(function)[0]
+        file, line = kernel.file, kernel.line
         names = list(function.arg_names)
     constants: Mapping[Any, Any] = getattr(src, "constants", None) or {}
     attributes: Mapping[Any, Any] = getattr(src, "attrs", None) or {}
