@@ -3,6 +3,8 @@
 #include "XeSmith/Launch.h"
 #include "XeSmith/TritonIR.h"
 
+#include "mlir/IR/Diagnostics.h"
+
 using namespace mlir;
 using namespace mlir::xesmith;
 
@@ -27,7 +29,7 @@ FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
     return read;
   Operation *kernel = kernelOf(module);
   if (!kernel)
-    return module.emitError("no kernel function here to give values to");
+    return emitError(module.getLoc(), "no kernel function here to give values to");
   Block &entry = kernel->getRegion(0).front();
   for (StringRef text : values) {
     auto [name, number] = text.split('=');
@@ -42,11 +44,11 @@ FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
         if (argumentName(candidate) == name)
           argument = candidate;
     if (!argument)
-      return kernel->emitError() << "'" << text << "' names no argument of the kernel; it has "
+      return emitError(kernel->getLoc()) << "'" << text << "' names no argument of the kernel; it has "
                                  << entry.getNumArguments()
                                  << ", by number from 0 or by the name of their location";
     if (number.trim().empty())
-      return kernel->emitError() << "'" << text << "' gives no value: write name=value";
+      return emitError(kernel->getLoc()) << "'" << text << "' gives no value: write name=value";
     read.push_back({argument, number.trim().str()});
   }
   return read;
@@ -59,7 +61,7 @@ FailureOr<Numbers> xesmith::numbersOfLaunch(ModuleOp module, ArrayRef<std::strin
     return failure();
   for (int64_t programs : grid)
     if (programs < 1 || programs > std::numeric_limits<int32_t>::max())
-      return module.emitError("a grid holds 1 to 2^31-1 programs along each axis");
+      return emitError(module.getLoc(), "a grid holds 1 to 2^31-1 programs along each axis");
   Numbers numbers(grid);
   for (const ArgumentValue &one : *given) {
     int64_t number;

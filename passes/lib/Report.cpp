@@ -233,7 +233,7 @@ void Report::runOnOperation() {
   for (Operation &op : *module.getBody())
     if (nameOf(&op) == "tt.func") {
       json::Object made = kernel(&op, *numbers);
-      op.emitRemark() << "[report] FLOP " << *made.getString("flop_per_program") << ", bytes loaded "
+      emitRemark(op.getLoc()) << "[report] FLOP " << *made.getString("flop_per_program") << ", bytes loaded "
                       << *made.getString("bytes_loaded_per_program") << ", bytes stored "
                       << *made.getString("bytes_stored_per_program");
       functions.push_back(std::move(made));

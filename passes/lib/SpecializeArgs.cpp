@@ -83,7 +83,7 @@ void SpecializeArgs::runOnOperation() {
     Operation *kernel = one.argument.getOwner()->getParentOp();
     TypedAttr number = numberOf(one);
     if (!number) {
-      kernel->emitError() << "argument '" << argumentName(one.argument) << "' of type "
+      emitError(kernel->getLoc()) << "argument '" << argumentName(one.argument) << "' of type "
                           << one.argument.getType() << " cannot be " << one.text;
       return signalPassFailure();
     }
@@ -103,7 +103,7 @@ void SpecializeArgs::runOnOperation() {
   scf::ForOp::getCanonicalizationPatterns(patterns, context);
   scf::IfOp::getCanonicalizationPatterns(patterns, context);
   if (failed(applyPatternsGreedily(module, std::move(patterns)))) {
-    module.emitError("folding the arguments did not come to an end");
+    emitError(module.getLoc(), "folding the arguments did not come to an end");
     return signalPassFailure();
   }
   eraseDead(module);
