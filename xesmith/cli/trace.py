@@ -92,11 +92,7 @@ def show(
     rows = [_row(number, item) for number, item in enumerate(judged, 1)]
     if rows:
         table(["#", "kernel", "configuration", "compile ms", *_COLUMNS, "transform"], rows)
-    for number, item in enumerate(judged, 1):
-        for finding in item.findings:
-            _show_finding(finding, item, number)
-        for level, why in item.evidence.not_read.items():
-            print(f"#{number} {item.evidence.kernel}: {level} not read: {why}")
+    _show_findings(judged)
     for failure in trace.failures:
         message = str(failure["message"]).splitlines()[0]
         print(f"failed at {failure['level']}: {failure.get('kernel') or 'a kernel'}: {message}")
@@ -239,9 +235,31 @@ def _numbers(evidence: Evidence) -> list[int | None]:
     return [None] * (len(_COLUMNS) - 1) + [shared]
 
 
-def _show_finding(finding: Finding, item: _Judged, number: int) -> None:
+def _show_findings(judged: Sequence[_Judged]) -> None:
+    """Each finding once for all configurations of a kernel, with the numbers of those."""
+    findings: dict[tuple[str, str, str, int | None], tuple[Finding, _Judged, list[int]]] = {}
+    not_read: dict[tuple[str, str, str], list[int]] = {}
+    for number, item in enumerate(judged, 1):
+        kernel, file = item.evidence.kernel, item.kernel.lowering.launch.file
+        for finding in item.findings:
+            key = (file, kernel, finding.kind, finding.line)
+            _, _, numbers = findings.setdefault(key, (finding, item, []))
+            if number not in numbers:
+                numbers.append(number)
+        for level, why in item.evidence.not_read.items():
+            not_read.setdefault((kernel, level, why), []).append(number)
+    for severity in ("error", "warning", "note"):
+        for finding, item, numbers in findings.values():
+            if finding.severity == severity:
+                _show_finding(finding, item, numbers)
+    for (kernel, level, why), numbers in not_read.items():
+        print(f"{kernel} ({_list(numbers)}): {level} not read: {why}")
+
+
+def _show_finding(finding: Finding, item: _Judged, numbers: Sequence[int]) -> None:
     at = f" line {finding.line}" if finding.line else ""
-    print(f"{finding.severity}[{finding.kind}] #{number} {finding.kernel}{at}: {finding.message}")
+    where = f"{finding.kernel}{at} ({_list(numbers)})"
+    print(f"{finding.severity}[{finding.kind}] {where}: {finding.message}")
     lines = item.kernel.lines()
     if finding.line and finding.line <= len(lines):
         print(f"    {finding.line} | {lines[finding.line - 1].strip()}")
@@ -249,6 +267,10 @@ def _show_finding(finding: Finding, item: _Judged, number: int) -> None:
         print(f"    why: {finding.reason}")
     if finding.remedy:
         print(f"    mend: {finding.remedy}")
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(f"#{number}" for number in numbers)
 
 
 def _difference(before: _Judged | None, after: _Judged | None) -> dict[str, Any]:
