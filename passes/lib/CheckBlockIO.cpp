@@ -5,6 +5,8 @@
 #include "XeSmith/Passes.h"
 #include "XeSmith/TritonIR.h"
 
+#include <numeric>
+
 namespace mlir::xesmith {
 #define GEN_PASS_DEF_CHECKBLOCKIO
 #include "XeSmith/Passes.h.inc"

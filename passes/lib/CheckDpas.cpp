@@ -12,7 +12,7 @@ namespace mlir::xesmith {
 
 namespace {
 
-struct Obstacle {
+struct DotObstacle {
   std::string why;
   std::string mend;
 };
@@ -42,22 +42,22 @@ std::string inputPrecision(Operation *dot) {
 }
 
 /// Why DPAS can't make this dot, by its types and sizes alone.
-std::optional<Obstacle> obstacle(Operation *dot) {
+std::optional<DotObstacle> dotObstacle(Operation *dot) {
   TypeView a = viewType(dot->getOperand(0).getType()), b = viewType(dot->getOperand(1).getType());
   TypeView acc = viewType(dot->getOperand(2).getType());
   bool float8 = StringRef(a.element).starts_with("f8");
   if (a.element != b.element && !(float8 && StringRef(b.element).starts_with("f8")))
-    return Obstacle{"its operands have different element types, " + a.element + " and " + b.element,
+    return DotObstacle{"its operands have different element types, " + a.element + " and " + b.element,
                     "convert both to one 16-bit type"};
   if (a.element == "f64")
-    return Obstacle{"DPAS has no float64", "convert the operands to float32 or less"};
+    return DotObstacle{"DPAS has no float64", "convert the operands to float32 or less"};
   if (a.element == "f32" && inputPrecision(dot) != "tf32")
-    return Obstacle{"float32 operands with input_precision '" + inputPrecision(dot) +
+    return DotObstacle{"float32 operands with input_precision '" + inputPrecision(dot) +
                         "': DPAS takes float32 only as tf32",
                     "input_precision='tf32' where the tolerance allows it"};
   if ((a.element == "f16" || a.element == "bf16") && acc.element != "f32" &&
       acc.element != a.element)
-    return Obstacle{"DPAS has no " + acc.element + " accumulator for " + a.element + " operands",
+    return DotObstacle{"DPAS has no " + acc.element + " accumulator for " + a.element + " operands",
                     "accumulate in float32"};
   int64_t depth = llvm::StringSwitch<int64_t>(a.element)
                       .Case("f32", 8)
@@ -65,16 +65,16 @@ std::optional<Obstacle> obstacle(Operation *dot) {
                       .Case("i8", 32)
                       .Default(float8 ? 32 : 0);
   if (!depth)
-    return Obstacle{"DPAS has no " + a.element + " operands", ""};
+    return DotObstacle{"DPAS has no " + a.element + " operands", ""};
   if (a.shape.size() < 2 || b.shape.size() < 2)
     return std::nullopt;
   int64_t k = a.shape.back(), n = b.shape.back();
   if (k < depth)
-    return Obstacle{"its K is " + std::to_string(k) + "; one DPAS of " + a.element + " takes " +
+    return DotObstacle{"its K is " + std::to_string(k) + "; one DPAS of " + a.element + " takes " +
                         std::to_string(depth),
                     "a larger tile along K"};
   if (n < 16)
-    return Obstacle{"its N is " + std::to_string(n) + "; one DPAS makes 16 columns",
+    return DotObstacle{"its N is " + std::to_string(n) + "; one DPAS makes 16 columns",
                     "a larger tile along N, or swap the operands"};
   return std::nullopt;
 }
@@ -92,23 +92,23 @@ void CheckDpas::runOnOperation() {
   });
   Operation *bad = nullptr; // the first that does not qualify
   for (Operation *dot : dots)
-    if (!bad && obstacle(dot))
+    if (!bad && dotObstacle(dot))
       bad = dot;
   Findings findings(module);
   for (Operation *dot : dots) {
-    std::optional<Obstacle> found = obstacle(dot);
+    std::optional<DotObstacle> found = dotObstacle(dot);
     bool onDpas = lowered && isDpas(viewType(dot->getResult(0).getType()).encoding);
     if (onDpas || (!lowered && !bad))
       continue;
     if (!found && bad) {
       FileLineColLoc at = kernelLocation(bad->getLoc());
       std::string line = at ? " in line " + std::to_string(at.getLine()) : "";
-      found = Obstacle{"every dot of a kernel must qualify, and the one" + line +
-                           " does not: " + obstacle(bad)->why,
+      found = DotObstacle{"every dot of a kernel must qualify, and the one" + line +
+                           " does not: " + dotObstacle(bad)->why,
                        "mend that dot, or take it into a kernel of its own"};
     }
     if (!found)
-      found = Obstacle{"the compiler kept layout " +
+      found = DotObstacle{"the compiler kept layout " +
                            shortEncoding(viewType(dot->getResult(0).getType()).encoding) +
                            "; the IR tells no reason",
                        ""};

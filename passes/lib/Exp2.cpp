@@ -17,7 +17,7 @@ class Exp2 : public impl::Exp2Base<Exp2> {
 };
 
 /// The one float of a constant.
-std::optional<double> numberOf(Value value) {
+std::optional<double> floatOf(Value value) {
   auto constant = value.getDefiningOp<arith::ConstantOp>();
   if (!constant)
     return std::nullopt;
@@ -50,7 +50,7 @@ void Exp2::runOnOperation() {
     double scale = llvm::numbers::log2e;
     // exp(x * c) = exp2(x * (c * log2(e))): the constant is made once, here.
     if (auto product = argument.getDefiningOp<arith::MulFOp>()) {
-      std::optional<double> right = numberOf(product.getRhs()), left = numberOf(product.getLhs());
+      std::optional<double> right = floatOf(product.getRhs()), left = floatOf(product.getLhs());
       if (right || left) {
         scale *= right ? *right : *left;
         argument = right ? product.getLhs() : product.getRhs();

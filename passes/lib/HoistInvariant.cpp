@@ -5,6 +5,7 @@
 #include "XeSmith/TritonIR.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace mlir::xesmith {
 #define GEN_PASS_DEF_HOISTINVARIANT
@@ -24,7 +25,7 @@ bool mayMove(Operation *op) {
 }
 
 void HoistInvariant::runOnOperation() {
-  int64_t moved = 0;
+  llvm::SmallPtrSet<Operation *, 16> moved;
   // Inner loops first: what leaves one may leave the next.
   getOperation().walk([&](scf::ForOp loop) {
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
@@ -34,10 +35,10 @@ void HoistInvariant::runOnOperation() {
       if (!outside || !mayMove(&op))
         continue;
       op.moveBefore(loop);
-      ++moved;
+      moved.insert(&op);
     }
   });
-  reportChanges(getOperation(), moved, "hoisted operation");
+  reportChanges(getOperation(), moved.size(), "hoisted operation");
 }
 
 } // namespace

@@ -147,7 +147,7 @@ std::optional<Interval> Numbers::computeRange(Value value, unsigned depth) {
       return std::nullopt;
     return Interval{std::min(a->low, b->low), std::max(a->high, b->high)};
   }
-  if (!isa<arith::ArithDialect>(op->getDialect()) || op->getNumOperands() != 2)
+  if (!isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getNumOperands() != 2)
     return std::nullopt;
   std::optional<Interval> a = rangeAt(op->getOperand(0), depth + 1);
   std::optional<Interval> b = rangeAt(op->getOperand(1), depth + 1);

@@ -56,7 +56,7 @@ struct Amount {
   }
 };
 
-StringRef nameOf(Operation *op) { return op->getName().getStringRef(); }
+StringRef operationName(Operation *op) { return op->getName().getStringRef(); }
 
 /// Floating operations of one execution: each element once, a dot 2 m n k, an fma twice.
 int64_t flopOf(Operation *op) {
@@ -68,9 +68,9 @@ int64_t flopOf(Operation *op) {
     return 2 * k * viewType(op->getResult(0).getType()).elements();
   }
   if (Operation *parent = op->getParentOp();
-      parent && (nameOf(parent) == "tt.reduce" || nameOf(parent) == "tt.scan"))
+      parent && (operationName(parent) == "tt.reduce" || operationName(parent) == "tt.scan"))
     return 0; // counted at the reduction
-  if (nameOf(op) == "tt.reduce" || nameOf(op) == "tt.scan") {
+  if (operationName(op) == "tt.reduce" || operationName(op) == "tt.scan") {
     int64_t steps = 0;
     op->walk([&](Operation *inner) {
       steps += inner != op && isa<arith::AddFOp, arith::MulFOp, arith::SubFOp, arith::MaxNumFOp,
@@ -83,7 +83,7 @@ int64_t flopOf(Operation *op) {
   int64_t elements = viewType(op->getResult(0).getType()).elements();
   if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::RemFOp, arith::NegFOp,
           arith::MaxNumFOp, arith::MinNumFOp, arith::MaximumFOp, arith::MinimumFOp>(op) ||
-      nameOf(op).starts_with("tt.precise_"))
+      operationName(op).starts_with("tt.precise_"))
     return elements;
   if (isa<math::FmaOp>(op))
     return 2 * elements;
@@ -136,7 +136,7 @@ json::Object Report::kernel(Operation *function, Numbers &numbers) {
   function->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op == function)
       return;
-    ++counts[nameOf(op).str()];
+    ++counts[operationName(op).str()];
     if (isa<scf::ForOp, scf::WhileOp>(op)) {
       index[op] = index.size();
       perLoop[op];
@@ -159,7 +159,7 @@ json::Object Report::kernel(Operation *function, Numbers &numbers) {
       addLocation(dot, op->getLoc());
       dots.push_back(std::move(dot));
     }
-    bool atomic = nameOf(op).starts_with("tt.atomic");
+    bool atomic = operationName(op).starts_with("tt.atomic");
     bool load = isLoad(op) || atomic, store = isStore(op) || atomic;
     prefetches += isPrefetch(op);
     inner.prefetches += isPrefetch(op);
@@ -231,7 +231,7 @@ void Report::runOnOperation() {
     return signalPassFailure();
   json::Array functions;
   for (Operation &op : *module.getBody())
-    if (nameOf(&op) == "tt.func") {
+    if (operationName(&op) == "tt.func") {
       json::Object made = kernel(&op, *numbers);
       emitRemark(op.getLoc()) << "[report] FLOP " << *made.getString("flop_per_program") << ", bytes loaded "
                       << *made.getString("bytes_loaded_per_program") << ", bytes stored "
