@@ -137,7 +137,8 @@ answer([constants(compile_scale(block)) for block in (64, 128)])
 
     def test_eight_threads(self, place: Place):
         body = """
-import threading
+import sysconfig, threading
+sysconfig.get_config_vars()  # Python 3.11's own set-up of it, which Triton needs, is no thread's
 xesmith.hook.enable(TRACE, transform="transforms:other_constant")
 kernels = {}
 def work(number):

@@ -94,8 +94,9 @@ def show(
         table(["#", "kernel", "configuration", "compile ms", *_COLUMNS, "transform"], rows)
     _show_findings(judged)
     for failure in trace.failures:
-        message = str(failure["message"]).splitlines()[0]
-        print(f"failed at {failure['level']}: {failure.get('kernel') or 'a kernel'}: {message}")
+        message = str(failure.get("message", "")).partition("\n")[0]
+        who = failure.get("kernel") or "a kernel"
+        print(f"failed at {failure.get('level')}: {who}: {message}")
     return EXIT_OK
 
 

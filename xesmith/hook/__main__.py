@@ -38,9 +38,9 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     folder = Path(os.path.abspath(given.out))
     try:
-        if given.transform is not None:
-            make_transform(given.transform)
-        environment = child_environment(Settings(folder, given.transform, given.limit_bytes))
+        transform = None if given.transform is None else make_transform(given.transform)
+        settings = Settings(folder, given.transform, given.limit_bytes)
+        environment = child_environment(settings, transform)
     except (UsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

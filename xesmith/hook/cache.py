@@ -32,10 +32,17 @@ class Cache(_Base):
     """Keeps a kernel under the key of its transform, and none whose transform failed."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
-        if override or dump:
-            _Base.__init__(self, key, override=override, dump=dump)
-        else:
-            _Base.__init__(self, install.cache_key(key))
+        self._kernels_key = None if override or dump else key
+        _Base.__init__(self, key, override=override, dump=dump)
+
+    def get_group(self, filename: str) -> Any:
+        # Kernels are kept as groups, and this is asked first; the C modules that Triton builds
+        # and keeps here too are single files, which no transform concerns.
+        if self._kernels_key is not None:
+            key = install.cache_key(self._kernels_key)
+            if key != self._kernels_key:
+                _Base.__init__(self, key)
+        return _Base.get_group(self, filename)
 
     def put_group(self, filename: str, group: dict[str, str]) -> Any:
         return _Base.put_group(self, filename, group) if install.may_be_kept() else None

@@ -232,9 +232,9 @@ def _transform(transform: Transform, module: Any, compile_: Compile) -> Any:
 
 def _with_record(hook: _Hook, original: Any) -> Any:
     def init(kernel: Any, *args: Any, **kwargs: Any) -> None:
-        original(kernel, *args, **kwargs)
         compile_, _thread.compile = _thread.compile, None
         stand_in, _thread.hash = _thread.hash, None
+        original(kernel, *args, **kwargs)
         if stand_in is not None:
             kernel.hash = stand_in
         if hook is _installed:
@@ -276,12 +276,16 @@ def _key_caches(hook: _Hook, transform: Transform) -> None:
                 _patch(hook, foreign(name), "triton_key", keyed)
         _forget_kernels()
         hook.undo.callback(_forget_kernels)
-    _set_variable(hook, _TORCH_KEY_TAG, os.environ.get(_TORCH_KEY_TAG, "") + transform.key)
     config: Any = getattr(sys.modules.get("torch.compiler"), "config", None)
     if hasattr(config, "cache_key_tag"):
         before: str = config.cache_key_tag
-        config.cache_key_tag = before + transform.key
+        config.cache_key_tag = _tagged(before, transform)
         hook.undo.callback(setattr, config, "cache_key_tag", before)
+
+
+def _tagged(tag: str, transform: Transform) -> str:
+    """torch.compile's own tag in the keys of its caches, with the transform's key in it."""
+    return tag if transform.key in tag else tag + transform.key
 
 
 def _knobs() -> Any:
@@ -309,7 +313,7 @@ def cache_key(key: str) -> str:
     """
     hook = _installed
     is_keyed, _thread.is_keyed = _thread.is_keyed, False
-    _thread.hash = None
+    _thread.hash = _thread.compile = None  # of a compile that failed
     if hook is None or hook.transform is None or is_keyed:
         return key
     digest = hashlib.sha256(f"{key}-{hook.transform.key}".encode())
@@ -327,7 +331,7 @@ def may_be_kept() -> bool:
 # -- child processes -------------------------------------------------------------------------
 
 
-def child_environment(settings: Settings) -> dict[str, str]:
+def child_environment(settings: Settings, transform: Transform | None) -> dict[str, str]:
     """The environment of a child that shall do as `settings` say.
 
     The trace folder gets a link to this package, and PYTHONPATH names it: a child finds
@@ -346,11 +350,14 @@ def child_environment(settings: Settings) -> dict[str, str]:
     path = os.environ.get("PYTHONPATH")
     if str(root) not in (path or "").split(os.pathsep):
         path = f"{path}{os.pathsep}{root}" if path else str(root)
-    return {**os.environ, **settings.to_environment(os.environ), "PYTHONPATH": path or ""}
+    made = {**os.environ, **settings.to_environment(os.environ), "PYTHONPATH": path or ""}
+    if transform is not None:
+        made[_TORCH_KEY_TAG] = _tagged(made.get(_TORCH_KEY_TAG, ""), transform)
+    return made
 
 
 def _set_environment(hook: _Hook) -> None:
-    for name, value in child_environment(hook.settings).items():
+    for name, value in child_environment(hook.settings, hook.transform).items():
         if os.environ.get(name) != value:
             _set_variable(hook, name, value)
 

@@ -93,7 +93,11 @@ def read_trace(path: Path) -> Trace:
             where=str(path),
             remedy="make one: python -m xesmith.hook --out DIR SCRIPT",
         ) from error
-    kernels = (_kernel(path, event) for event in lines if event["event"] == "kernel")
+    kernels = (
+        _kernel(path, event)
+        for event in lines
+        if event["event"] == "kernel" and "folder" in event and "hash" in event
+    )
     return Trace(
         path=path,
         kernels=tuple(kernel for kernel in kernels if kernel is not None),
@@ -109,12 +113,17 @@ def _kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
         lowering = _lowering(folder)
     except FileNotFoundError:
         return None
-    functions: tuple[FunctionText, ...] = ()
-    if (folder / FUNCTIONS).is_file():
-        functions = tuple(
-            FunctionText(**item) for item in json.loads((folder / FUNCTIONS).read_text("utf-8"))
-        )
-    return TracedKernel(folder, event, lowering, functions)
+    return TracedKernel(folder, event, lowering, _functions(folder / FUNCTIONS))
+
+
+def _functions(file: Path) -> tuple[FunctionText, ...]:
+    """() where a file of IR was compiled."""
+    if not file.is_file():
+        return ()
+    try:
+        return tuple(FunctionText(**item) for item in json.loads(file.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"the record is damaged: {error}", where=str(file)) from error
 
 
 def _lowering(folder: Path) -> Lowering:
@@ -126,7 +135,7 @@ def _lowering(folder: Path) -> Lowering:
     file = folder / LOWERING
     try:
         made = Lowering.from_json(json.loads(file.read_text("utf-8")))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"the record is damaged: {error}", where=str(file)) from error
     levels = {level: str(folder / name) for level, name in made.levels.items()}
     return replace(made, levels=levels)
