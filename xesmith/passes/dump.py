@@ -19,7 +19,7 @@ from xesmith.worker.client import WorkerPool
 SUFFIXES = (".ttir", ".ttgir", ".mlir")
 _GENERIC = '"builtin.module"('
 _TASK = "xesmith.passes.generic_task:print_generic"
-_ERROR = re.compile(r"(?:[^\s:]*):(\d+):(\d+): error: (.*)")
+_ERROR = re.compile(r":(\d+):(\d+)\)?: error: (.*)")
 
 
 def read_dump(path: Path, device: Device, toolchain: str | None = None) -> str:
@@ -56,10 +56,10 @@ def _through_triton(text: str, path: Path, device: Device, toolchain: str | None
         "target": target_json(device),
     }
     with (
-        ScratchFolder("dump") as folder,
+        ScratchFolder("dump") as scratch,
         WorkerPool(found.python, "lower", preload=["triton"], parallel=1) as workers,
     ):
-        work = folder / "task"
+        work = scratch.path / "task"
         result = workers.run(_TASK, arguments, folder=work)
     if result.status == "ok":
         return result.value["text"]
@@ -67,7 +67,7 @@ def _through_triton(text: str, path: Path, device: Device, toolchain: str | None
     if said is not None:
         line, column, message = said.groups()
         raise UnreadableLevelError(
-            f"Triton can't parse it: {message[:300]}", where=f"{path}:{line}:{column}"
+            f"Triton can't parse it: {message.strip()[:300]}", where=f"{path}:{line}:{column}"
         )
     if result.status == "raised" and result.error is not None:
         raise UnreadableLevelError(

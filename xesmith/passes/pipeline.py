@@ -166,6 +166,8 @@ def _split(pipeline: str) -> list[str]:
 
 def _manager(mlir: Any, context: Any, pipeline: str) -> Any:
     check_bounds(pipeline)
+    if not pipeline.strip():
+        raise UsageError("no pass is named", remedy="xesmith passes list")
     try:
         return mlir.passmanager.PassManager.parse(full_pipeline(pipeline), context)
     except ValueError as error:
