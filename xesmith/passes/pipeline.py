@@ -76,8 +76,10 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         ToolchainError: the passes are not built, or the bindings are missing.
     """
     check_bounds(text)
-    text = expand_aliases(text)
-    check_bounds(text)  # an alias that holds others may have grown
+    expanded = expand_aliases(text)
+    if expanded is not text:
+        check_bounds(expanded)  # aliases in aliases grow
+        text = expanded
     mlir = load_plugin()
     context = _contexts().get(len(text))
     said: list[Remark] = []
