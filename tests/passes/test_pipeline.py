@@ -140,6 +140,14 @@ def test_nesting_is_bounded_before_the_parser() -> None:
         run_pipeline(f'#a0 = 1 : i32\n{grown}"x"() {{a = #a399}} : () -> ()', "checks")
 
 
+@pytest.mark.parametrize("shape", ["9223372036854775807x4", "1000000x1000000x1000000", "9" * 9000])
+def test_shapes_are_bounded_before_the_parser(shape: str) -> None:
+    """MLIR ends the process where a number of elements overflows 64 bits."""
+    text = f'%0 = "arith.constant"() <{{value = dense<0> : tensor<{shape}xi32>}}> : () -> i32'
+    with pytest.raises(UnreadableLevelError, match="no tile of a kernel"):
+        run_pipeline(text, "checks")
+
+
 def test_a_pass_that_refuses_names_its_place(everything: str) -> None:
     with pytest.raises(UnreadableLevelError, match="'9=1' names no argument") as caught:
         run_pipeline(everything, "xesmith-drop-true-masks{values=9=1}")
