@@ -1,18 +1,19 @@
 """Puts the hook into Triton, and takes it out again.
 
-Three places of Triton are used, the same in every version:
+Four places of Triton are used, the same in every version:
 
 - `add_stages` of each backend is wrapped: its stages are timed, and the transform is applied to
   what the stage "ttir" made;
 - `CompiledKernel.__init__` is wrapped: there every compile ends, from the cache or not, with
   the files of all levels;
+- `triton_key` is wrapped while there is a transform: it enters the keys of all caches on disk.
+  Kernels in memory are forgotten when a transform comes or goes;
 - Triton's cache manager is set by its own variable TRITON_CACHE_MANAGER, which child processes
   inherit: each imports this hook when it first compiles.
 
-A transform enters the key of Triton's caches: through `knobs.runtime.add_stages_inspection_hook`
-where there is one, else (3.3) through `triton_key`. That knob stays unset while there is no
-transform, since Triton lengthens each kernel's specialisation when it is set: recording alone
-changes no key, so it neither recompiles a kernel nor fills the cache a second time.
+`knobs.runtime.add_stages_inspection_hook` of newer versions is left to others: in 3.6 it enters
+no key, and in 3.9 setting it lengthens the specialisation, and so the key, of every kernel.
+Recording alone thus changes no key: it neither recompiles a kernel nor fills a cache twice.
 
 Runs in users' processes: standard library and Triton only.
 """
@@ -249,33 +250,20 @@ def _with_record(hook: _Hook, original: Any) -> Any:
 
 def _key_caches(hook: _Hook, transform: Transform) -> None:
     """Lets nothing that was compiled with the transform pass for what was not, or reversely."""
-    knobs = _knobs()
-    if knobs is not None:
-        users = knobs.add_stages_inspection_hook
 
-        def inspection_hook(*args: Any, **kwargs: Any) -> Any:
-            if args or kwargs:
-                return None if users is None else users(*args, **kwargs)
+    def keyed(original: Any) -> Any:
+        def triton_key() -> str:
             _thread.is_keyed = True
-            key, hash_ = ("", "") if users is None else users()
-            return f"{key}{transform.key}", f"{hash_}{transform.key}"
+            return f"{original()}-{transform.key}"
 
-        knobs.add_stages_inspection_hook = inspection_hook
-        hook.undo.callback(setattr, knobs, "add_stages_inspection_hook", users)
-    else:
+        return triton_key
 
-        def keyed(original: Any) -> Any:
-            def triton_key() -> str:
-                _thread.is_keyed = True
-                return f"{original()}-{transform.key}"
-
-            return triton_key
-
-        for name in ("triton.compiler.compiler", "triton.runtime.cache"):
-            if hasattr(foreign(name), "triton_key"):
-                _patch(hook, foreign(name), "triton_key", keyed)
-        _forget_kernels()
-        hook.undo.callback(_forget_kernels)
+    for name in ("compiler.compiler", "runtime.cache", "runtime.autotuner"):
+        module = foreign(f"triton.{name}")
+        if hasattr(module, "triton_key"):
+            _patch(hook, module, "triton_key", keyed)
+    _forget_kernels()
+    hook.undo.callback(_forget_kernels)
     config: Any = getattr(sys.modules.get("torch.compiler"), "config", None)
     if hasattr(config, "cache_key_tag"):
         before: str = config.cache_key_tag
@@ -286,15 +274,6 @@ def _key_caches(hook: _Hook, transform: Transform) -> None:
 def _tagged(tag: str, transform: Transform) -> str:
     """torch.compile's own tag in the keys of its caches, with the transform's key in it."""
     return tag if transform.key in tag else tag + transform.key
-
-
-def _knobs() -> Any:
-    """`triton.knobs.runtime`, where it has the hook on stages (3.5 on)."""
-    with contextlib.suppress(ImportError):
-        runtime = foreign("triton.knobs").runtime
-        if hasattr(runtime, "add_stages_inspection_hook"):
-            return runtime
-    return None
 
 
 def _forget_kernels() -> None:
