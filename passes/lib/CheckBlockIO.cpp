@@ -111,7 +111,7 @@ std::string CheckBlockIO::stepText(Slope slope) {
   case Slope::Symbolic:
     return "`" + slope.symbol + "`";
   case Slope::Unknown:
-    return "that is no expression of the arguments";
+    return "unknown to the compiler";
   }
   return "";
 }
@@ -129,7 +129,12 @@ Obstacle CheckBlockIO::pointerObstacle(Operation *op, const TypeView &block) {
                       : " that lies transposed in memory, with column stride " + stepText(last)) +
            "; nothing states its width and pitch";
   else
-    why += "; the stride of its last dimension is " + stepText(last) + ", not known to be 1";
+    why += "; the stride of its last dimension is " + stepText(last) +
+           (last.kind == Slope::Unknown ? "" : ", not known to be 1");
+  for (unsigned dimension : {rank - 2, rank - 1})
+    if (std::string modulo = numbers.slope(pointer, dimension).modulo; !modulo.empty())
+      why += "; the offset along dimension " + std::to_string(dimension) +
+             " is taken modulo `" + modulo + "`";
   if (maskOf(op))
     why += "; it is masked";
   if (rank > 2)

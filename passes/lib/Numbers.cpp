@@ -288,7 +288,7 @@ bool Numbers::alwaysTrue(Value value, unsigned depth) {
 // Slopes
 //===----------------------------------------------------------------------===//
 
-static Slope constantSlope(int64_t number) { return {Slope::Constant, number, ""}; }
+static Slope constantSlope(int64_t number) { return {Slope::Constant, number, "", ""}; }
 
 Slope Numbers::slope(Value value, unsigned dimension, unsigned depth) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
@@ -332,6 +332,13 @@ Slope Numbers::slope(Value value, unsigned dimension, unsigned depth) {
     return slope(op->getOperand(0), dimension, depth + 1);
   if (op->getNumOperands() != 2)
     return {};
+  if (isa<arith::RemSIOp>(op) && slope(op->getOperand(1), dimension, depth + 1).isZero()) {
+    Slope inner = slope(op->getOperand(0), dimension, depth + 1);
+    if (!inner.isZero())
+      inner.modulo = text(op->getOperand(1));
+    // Where the modulus has no name the rows may wrap anywhere.
+    return inner.isZero() || !inner.modulo.empty() ? inner : Slope{};
+  }
   if (isa<arith::AddIOp>(op) || name == "tt.addptr") {
     Slope a = slope(op->getOperand(0), dimension, depth + 1);
     Slope b = slope(op->getOperand(1), dimension, depth + 1);
@@ -339,8 +346,10 @@ Slope Numbers::slope(Value value, unsigned dimension, unsigned depth) {
       return b;
     if (b.isZero())
       return a;
-    if (a.kind == Slope::Constant && b.kind == Slope::Constant)
-      return constantSlope(a.constant + b.constant);
+    int64_t sum;
+    if (a.kind == Slope::Constant && b.kind == Slope::Constant && a.modulo == b.modulo &&
+        !__builtin_add_overflow(a.constant, b.constant, &sum))
+      return {Slope::Constant, sum, "", a.modulo};
     return {};
   }
   if (isa<arith::MulIOp>(op)) {
@@ -358,10 +367,10 @@ Slope Numbers::slope(Value value, unsigned dimension, unsigned depth) {
       if (inner.kind == Slope::Constant && number)
         return __builtin_mul_overflow(inner.constant, *number, &together)
                    ? Slope{}
-                   : constantSlope(together);
+                   : Slope{Slope::Constant, together, "", inner.modulo};
       std::string symbol = text(factor);
       if (inner.kind == Slope::Constant && inner.constant == 1 && !symbol.empty())
-        return {Slope::Symbolic, 0, symbol};
+        return {Slope::Symbolic, 0, symbol, inner.modulo};
       return {};
     }
   }

@@ -166,3 +166,33 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "xpu", "ttg.threads-p
     "tt.return"() : () -> ()
   }) : () -> ()
 }
+
+// -----
+
+// Rows that wrap: the offset of the rows is taken modulo an argument; and a stride that was loaded.
+"tt.func"() <{function_type = (!tt.ptr<f16>, i32) -> (), sym_name = "wraps"}> ({
+^bb0(%base: !tt.ptr<f16>, %n: i32):
+  %range = "tt.make_range"() <{end = 32 : i32, start = 0 : i32}> : () -> tensor<32xi32>
+  %size = "tt.splat"(%n) : (i32) -> tensor<32xi32>
+  %wrapped = arith.remsi %range, %size : tensor<32xi32>
+  %rows = "tt.expand_dims"(%wrapped) <{axis = 1 : i32}> : (tensor<32xi32>) -> tensor<32x1xi32>
+  %pitch = arith.constant dense<4096> : tensor<32x1xi32>
+  %offsets = arith.muli %rows, %pitch : tensor<32x1xi32>
+  %columns = "tt.expand_dims"(%range) <{axis = 0 : i32}> : (tensor<32xi32>) -> tensor<1x32xi32>
+  %a = "tt.broadcast"(%offsets) : (tensor<32x1xi32>) -> tensor<32x32xi32>
+  %b = "tt.broadcast"(%columns) : (tensor<1x32xi32>) -> tensor<32x32xi32>
+  %c = arith.addi %a, %b : tensor<32x32xi32>
+  %p = "tt.splat"(%base) : (!tt.ptr<f16>) -> tensor<32x32x!tt.ptr<f16>>
+  %q = "tt.addptr"(%p, %c) : (tensor<32x32x!tt.ptr<f16>>, tensor<32x32xi32>) -> tensor<32x32x!tt.ptr<f16>>
+  // expected-warning @below {{[load-not-2d-block]}}
+  // expected-note @below {{why: a tensor of pointers with row stride 4096; nothing states its width and pitch; the offset along dimension 0 is taken modulo `arg1`}}
+  // expected-note @below {{mend:}}
+  %x = "tt.load"(%q) : (tensor<32x32x!tt.ptr<f16>>) -> tensor<32x32xf16>
+  %loaded = "op.offsets"() : () -> tensor<32x32xi32>
+  %r = "tt.addptr"(%p, %loaded) : (tensor<32x32x!tt.ptr<f16>>, tensor<32x32xi32>) -> tensor<32x32x!tt.ptr<f16>>
+  // expected-warning @below {{[load-not-2d-block]}}
+  // expected-note @below {{why: a tensor of pointers; the stride of its last dimension is unknown to the compiler}}
+  // expected-note @below {{mend:}}
+  %y = "tt.load"(%r) : (tensor<32x32x!tt.ptr<f16>>) -> tensor<32x32xf16>
+  "tt.return"() : () -> ()
+}) : () -> ()

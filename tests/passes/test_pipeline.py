@@ -148,6 +148,12 @@ def test_shapes_are_bounded_before_the_parser(shape: str) -> None:
         run_pipeline(text, "checks")
 
 
+@pytest.mark.parametrize("use", ['"y"(%0#2147483647) : (i32) -> ()', "%1:99999 = "])
+def test_result_numbers_are_bounded_before_the_parser(use: str) -> None:
+    with pytest.raises(UnreadableLevelError, match="as many results"):
+        run_pipeline(f'%0 = "x"() : () -> i32\n{use}', "checks")
+
+
 def test_a_pass_that_refuses_names_its_place(everything: str) -> None:
     with pytest.raises(UnreadableLevelError, match="'9=1' names no argument") as caught:
         run_pipeline(everything, "xesmith-drop-true-masks{values=9=1}")

@@ -23,6 +23,7 @@ struct Slope {
   enum Kind { Constant, Symbolic, Unknown } kind = Unknown;
   int64_t constant = 0;
   std::string symbol; // how the step is written, for Symbolic
+  std::string modulo; // what the index was taken modulo of, "" for nothing
   bool isZero() const { return kind == Constant && constant == 0; }
 };
 
