@@ -75,8 +75,8 @@ void CheckBlockIO::runOnOperation() {
     finding.why = found->why;
     finding.mend = found->mend;
     finding.numbers = llvm::json::Object{{"element_bits", int64_t(block.elementBits())},
-                       {"tile_bytes", block.bytes()},
-                       {"block_io_intent", blockIOIntent(op).has_value()}};
+                                         {"tile_bytes", block.bytes()},
+                                         {"block_io_intent", blockIOIntent(op).has_value()}};
     findings.add(op, std::move(finding));
   });
 }
@@ -133,8 +133,8 @@ Obstacle CheckBlockIO::pointerObstacle(Operation *op, const TypeView &block) {
            (last.kind == Slope::Unknown ? "" : ", not known to be 1");
   for (unsigned dimension : {rank - 2, rank - 1})
     if (std::string modulo = numbers.slope(pointer, dimension).modulo; !modulo.empty())
-      why += "; the offset along dimension " + std::to_string(dimension) +
-             " is taken modulo `" + modulo + "`";
+      why += "; the offset along dimension " + std::to_string(dimension) + " is taken modulo `" +
+             modulo + "`";
   if (maskOf(op))
     why += "; it is masked";
   if (rank > 2)
@@ -174,9 +174,8 @@ std::optional<Obstacle> CheckBlockIO::surfaceObstacle(Operation *op, const TypeV
                           bytesText(pitchMultipleBytes),
                       "pad the rows to a multiple of 16 B"};
     if (bytes < leastPitchBytes)
-      return Obstacle{"its pitch is " + bytesText(bytes) + "; the least is " +
-                          bytesText(leastPitchBytes),
-                      ""};
+      return Obstacle{
+          "its pitch is " + bytesText(bytes) + "; the least is " + bytesText(leastPitchBytes), ""};
   } else if (numbers.divisor(pitch) * elementBytes % pitchMultipleBytes) {
     return Obstacle{
         "its pitch is " + (pitchText.empty() ? std::string("a value") : "`" + pitchText + "`") +

@@ -47,18 +47,19 @@ std::optional<DotObstacle> dotObstacle(Operation *dot) {
   TypeView acc = viewType(dot->getOperand(2).getType());
   bool float8 = StringRef(a.element).starts_with("f8");
   if (a.element != b.element && !(float8 && StringRef(b.element).starts_with("f8")))
-    return DotObstacle{"its operands have different element types, " + a.element + " and " + b.element,
-                    "convert both to one 16-bit type"};
+    return DotObstacle{"its operands have different element types, " + a.element + " and " +
+                           b.element,
+                       "convert both to one 16-bit type"};
   if (a.element == "f64")
     return DotObstacle{"DPAS has no float64", "convert the operands to float32 or less"};
   if (a.element == "f32" && inputPrecision(dot) != "tf32")
     return DotObstacle{"float32 operands with input_precision '" + inputPrecision(dot) +
-                        "': DPAS takes float32 only as tf32",
-                    "input_precision='tf32' where the tolerance allows it"};
+                           "': DPAS takes float32 only as tf32",
+                       "input_precision='tf32' where the tolerance allows it"};
   if ((a.element == "f16" || a.element == "bf16") && acc.element != "f32" &&
       acc.element != a.element)
     return DotObstacle{"DPAS has no " + acc.element + " accumulator for " + a.element + " operands",
-                    "accumulate in float32"};
+                       "accumulate in float32"};
   int64_t depth = llvm::StringSwitch<int64_t>(a.element)
                       .Case("f32", 8)
                       .Cases({"f16", "bf16"}, 16)
@@ -71,11 +72,11 @@ std::optional<DotObstacle> dotObstacle(Operation *dot) {
   int64_t k = a.shape.back(), n = b.shape.back();
   if (k < depth)
     return DotObstacle{"its K is " + std::to_string(k) + "; one DPAS of " + a.element + " takes " +
-                        std::to_string(depth),
-                    "a larger tile along K"};
+                           std::to_string(depth),
+                       "a larger tile along K"};
   if (n < 16)
     return DotObstacle{"its N is " + std::to_string(n) + "; one DPAS makes 16 columns",
-                    "a larger tile along N, or swap the operands"};
+                       "a larger tile along N, or swap the operands"};
   return std::nullopt;
 }
 
@@ -104,14 +105,14 @@ void CheckDpas::runOnOperation() {
       FileLineColLoc at = kernelLocation(bad->getLoc());
       std::string line = at ? " in line " + std::to_string(at.getLine()) : "";
       found = DotObstacle{"every dot of a kernel must qualify, and the one" + line +
-                           " does not: " + dotObstacle(bad)->why,
-                       "mend that dot, or take it into a kernel of its own"};
+                              " does not: " + dotObstacle(bad)->why,
+                          "mend that dot, or take it into a kernel of its own"};
     }
     if (!found)
       found = DotObstacle{"the compiler kept layout " +
-                           shortEncoding(viewType(dot->getResult(0).getType()).encoding) +
-                           "; the IR tells no reason",
-                       ""};
+                              shortEncoding(viewType(dot->getResult(0).getType()).encoding) +
+                              "; the IR tells no reason",
+                          ""};
     TypeView a = viewType(dot->getOperand(0).getType());
     TypeView result = viewType(dot->getResult(0).getType());
     Finding finding;
@@ -122,8 +123,8 @@ void CheckDpas::runOnOperation() {
     finding.mend = found->mend;
     if (a.shape.size() >= 2 && result.shape.size() >= 2)
       finding.numbers = llvm::json::Object{{"m", result.shape[result.shape.size() - 2]},
-                         {"n", result.shape.back()},
-                         {"k", a.shape.back()}};
+                                           {"n", result.shape.back()},
+                                           {"k", a.shape.back()}};
     findings.add(dot, std::move(finding));
   }
 }

@@ -37,19 +37,17 @@ void CheckInvariants::runOnOperation() {
       bool maker = isBlockMaker(&op);
       TypeView made = viewType(op.getResult(0).getType());
       // Of a chain only its end: what the loop then uses.
-      bool usedByOthers = llvm::any_of(op.getUsers(), [&](Operation *user) {
-        return !invariant.contains(user);
-      });
+      bool usedByOthers =
+          llvm::any_of(op.getUsers(), [&](Operation *user) { return !invariant.contains(user); });
       if (!maker && !(op.getName().getStringRef() == "tt.addptr" && usedByOthers &&
                       made.kind == TypeKind::Tensor))
         continue;
       Finding finding;
       finding.kind = "invariant-rebuilt-in-loop";
-      finding.message = maker ? std::string("every iteration makes the same ") +
-                                    (made.kind == TypeKind::Descriptor ? "descriptor"
-                                                                       : "block pointer")
-                              : "every iteration computes the same " + made.shapeText() +
-                                    " pointers";
+      finding.message =
+          maker ? std::string("every iteration makes the same ") +
+                      (made.kind == TypeKind::Descriptor ? "descriptor" : "block pointer")
+                : "every iteration computes the same " + made.shapeText() + " pointers";
       finding.why = maker ? "nothing that it is made of changes in the loop, and the compiler's "
                             "pipeliner follows only blocks that come from before the loop"
                           : "nothing that they are computed of changes in the loop";

@@ -46,8 +46,8 @@ void CheckLayoutConversions::runOnOperation() {
     TypeView source = viewType(op->getOperand(0).getType());
     if (source.kind != TypeKind::Tensor)
       return;
-    std::string destination = staged ? loadedAs(op->getResult(0))
-                                     : viewType(op->getResult(0).getType()).encoding;
+    std::string destination =
+        staged ? loadedAs(op->getResult(0)) : viewType(op->getResult(0).getType()).encoding;
     if (!staged && staysInRegisters(source.encoding, destination))
       return;
     unsigned bits = source.ofPointers ? 64 : std::max(8u, source.elementBits());

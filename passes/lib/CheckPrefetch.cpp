@@ -52,7 +52,8 @@ void CheckPrefetch::runOnOperation() {
       return;
     Finding finding;
     finding.kind = "missing-prefetch";
-    finding.numbers = llvm::json::Object{{"loads", int64_t(body.loads.size())}, {"prefetches", body.prefetches}};
+    finding.numbers =
+        llvm::json::Object{{"loads", int64_t(body.loads.size())}, {"prefetches", body.prefetches}};
     if (!body.prefetches) {
       finding.message = "a loop with " + std::to_string(body.dots) + " dots loads " +
                         std::to_string(body.loads.size()) + " tiles and prefetches none";

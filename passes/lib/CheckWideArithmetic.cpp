@@ -63,8 +63,7 @@ void CheckWideArithmetic::runOnOperation() {
       return;
     if (touches<FloatType>(op, 64, /*tensorsOnly=*/false))
       count("f64-arithmetic", op);
-    else if (touches<IntegerType>(op, 64, /*tensorsOnly=*/true) &&
-             !isa<arith::IndexCastOp>(op))
+    else if (touches<IntegerType>(op, 64, /*tensorsOnly=*/true) && !isa<arith::IndexCastOp>(op))
       count("i64-address-arithmetic", op);
   });
   Findings findings(getOperation());
@@ -72,7 +71,8 @@ void CheckWideArithmetic::runOnOperation() {
     bool isFloat = key.first == "f64-arithmetic";
     Finding finding;
     finding.kind = key.first;
-    finding.message = std::to_string(place.operations) + (isFloat ? " float64" : " 64-bit integer") +
+    finding.message = std::to_string(place.operations) +
+                      (isFloat ? " float64" : " 64-bit integer") +
                       (place.operations == 1 ? " operation" : " operations") +
                       (isFloat ? " here" : " on tensors here");
     finding.why = isFloat ? "float64 runs at a sixteenth of the rate of float32 or less, and some "
@@ -83,7 +83,8 @@ void CheckWideArithmetic::runOnOperation() {
                              "for it"
                            : "32-bit offsets where the tensor has fewer than 2^31 elements "
                              "(xesmith-narrow-offsets does it where it can prove that)";
-    finding.numbers = llvm::json::Object{{"operations", place.operations}, {"elements", place.elements}};
+    finding.numbers =
+        llvm::json::Object{{"operations", place.operations}, {"elements", place.elements}};
     findings.add(place.first, std::move(finding));
   }
 }

@@ -42,7 +42,8 @@ static std::string asText(StringRef text) {
 }
 
 void Findings::add(Operation *op, Finding finding) {
-  InFlightDiagnostic diagnostic = finding.isNote ? emitRemark(op->getLoc()) : emitWarning(op->getLoc());
+  InFlightDiagnostic diagnostic =
+      finding.isNote ? emitRemark(op->getLoc()) : emitWarning(op->getLoc());
   diagnostic << "[" << finding.kind << "] " << finding.message;
   if (!finding.why.empty())
     diagnostic.attachNote() << "why: " << finding.why;
@@ -51,9 +52,9 @@ void Findings::add(Operation *op, Finding finding) {
   diagnostic.report();
 
   llvm::json::Object object{
-      {"kind", finding.kind.str()},       {"severity", finding.isNote ? "note" : "warning"},
-      {"message", asText(finding.message)}, {"why", asText(finding.why)},
-      {"mend", asText(finding.mend)},     {"op", asText(op->getName().getStringRef())},
+      {"kind", finding.kind.str()},          {"severity", finding.isNote ? "note" : "warning"},
+      {"message", asText(finding.message)},  {"why", asText(finding.why)},
+      {"mend", asText(finding.mend)},        {"op", asText(op->getName().getStringRef())},
       {"in_loop", loopAround(op) != nullptr}};
   addLocation(object, op->getLoc());
   if (auto *file = object.getString("file") ? object.get("file") : nullptr)

@@ -44,9 +44,9 @@ FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
         if (argumentName(candidate) == name)
           argument = candidate;
     if (!argument)
-      return emitError(kernel->getLoc()) << "'" << text << "' names no argument of the kernel; it has "
-                                 << entry.getNumArguments()
-                                 << ", by number from 0 or by the name of their location";
+      return emitError(kernel->getLoc())
+             << "'" << text << "' names no argument of the kernel; it has "
+             << entry.getNumArguments() << ", by number from 0 or by the name of their location";
     if (number.trim().empty())
       return emitError(kernel->getLoc()) << "'" << text << "' gives no value: write name=value";
     read.push_back({argument, number.trim().str()});

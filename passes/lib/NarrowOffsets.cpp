@@ -74,8 +74,8 @@ Value NarrowOffsets::narrow(Value value) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     TypedAttr number;
     if (auto dense = dyn_cast<DenseIntElementsAttr>(constant.getValue()))
-      number = DenseElementsAttr::get(cast<ShapedType>(type),
-                                      dense.getSplatValue<APInt>().trunc(32));
+      number =
+          DenseElementsAttr::get(cast<ShapedType>(type), dense.getSplatValue<APInt>().trunc(32));
     else
       number = IntegerAttr::get(type, cast<IntegerAttr>(constant.getValue()).getValue().trunc(32));
     result = arith::ConstantOp::create(builder, op->getLoc(), number);

@@ -307,7 +307,8 @@ Slope Numbers::slope(Value value, unsigned dimension, unsigned depth) {
     if (!loop || index == 0 || index - 1 >= loop.getInitArgs().size())
       return {};
     Operation *step = loop.getBody()->getTerminator()->getOperand(index - 1).getDefiningOp();
-    bool moves = step && (step->getName().getStringRef() == "tt.addptr" || isa<arith::AddIOp>(step)) &&
+    bool moves = step &&
+                 (step->getName().getStringRef() == "tt.addptr" || isa<arith::AddIOp>(step)) &&
                  step->getNumOperands() == 2 && step->getOperand(0) == value;
     if (!moves || !slope(step->getOperand(1), dimension, depth + 1).isZero())
       return {};
@@ -422,9 +423,9 @@ std::string Numbers::text(Value value, unsigned depth) {
       return inner.empty() ? "" : "cdiv(" + inner + ", " + std::to_string(*by) + ")";
     }
   }
-  StringRef sign = isa<arith::AddIOp>(op)   ? "+"
-                   : isa<arith::SubIOp>(op) ? "-"
-                   : isa<arith::MulIOp>(op) ? "*"
+  StringRef sign = isa<arith::AddIOp>(op)    ? "+"
+                   : isa<arith::SubIOp>(op)  ? "-"
+                   : isa<arith::MulIOp>(op)  ? "*"
                    : isa<arith::DivSIOp>(op) ? "//"
                                              : "";
   if (sign.empty())

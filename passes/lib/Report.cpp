@@ -184,9 +184,12 @@ json::Object Report::kernel(Operation *function, Numbers &numbers) {
   for (auto &[loop, inner] : perLoop) {
     if (!loop)
       continue;
-    json::Object one{{"index", index.lookup(loop)},     {"dots", inner.dots},
-                     {"loads", inner.loads},            {"stores", inner.stores},
-                     {"prefetches", inner.prefetches},  {"flop_per_iteration", inner.flop},
+    json::Object one{{"index", index.lookup(loop)},
+                     {"dots", inner.dots},
+                     {"loads", inner.loads},
+                     {"stores", inner.stores},
+                     {"prefetches", inner.prefetches},
+                     {"flop_per_iteration", inner.flop},
                      {"bytes_per_iteration", inner.bytes}};
     if (Operation *outer = loopAround(loop))
       one["parent"] = index.lookup(outer);
@@ -205,14 +208,10 @@ json::Object Report::kernel(Operation *function, Numbers &numbers) {
       made[json::isUTF8(name) ? name : json::fixUTF8(name)] = number;
     return made;
   };
-  json::Object made{{"operations", object(counts)},
-                    {"dots", std::move(dots)},
-                    {"loads", object(loads)},
-                    {"stores", object(stores)},
-                    {"masked_accesses", masked},
-                    {"boundary_checks", boundaryChecks},
-                    {"prefetches", prefetches},
-                    {"loops", std::move(loops)}};
+  json::Object made{{"operations", object(counts)}, {"dots", std::move(dots)},
+                    {"loads", object(loads)},       {"stores", object(stores)},
+                    {"masked_accesses", masked},    {"boundary_checks", boundaryChecks},
+                    {"prefetches", prefetches},     {"loops", std::move(loops)}};
   flop.write(made, "flop_per_program");
   loaded.write(made, "bytes_loaded_per_program");
   stored.write(made, "bytes_stored_per_program");
@@ -233,9 +232,9 @@ void Report::runOnOperation() {
   for (Operation &op : *module.getBody())
     if (operationName(&op) == "tt.func") {
       json::Object made = kernel(&op, *numbers);
-      emitRemark(op.getLoc()) << "[report] FLOP " << *made.getString("flop_per_program") << ", bytes loaded "
-                      << *made.getString("bytes_loaded_per_program") << ", bytes stored "
-                      << *made.getString("bytes_stored_per_program");
+      emitRemark(op.getLoc()) << "[report] FLOP " << *made.getString("flop_per_program")
+                              << ", bytes loaded " << *made.getString("bytes_loaded_per_program")
+                              << ", bytes stored " << *made.getString("bytes_stored_per_program");
       functions.push_back(std::move(made));
     }
   std::string text;

@@ -84,7 +84,7 @@ void SpecializeArgs::runOnOperation() {
     TypedAttr number = numberOf(one);
     if (!number) {
       emitError(kernel->getLoc()) << "argument '" << argumentName(one.argument) << "' of type "
-                          << one.argument.getType() << " cannot be " << one.text;
+                                  << one.argument.getType() << " cannot be " << one.text;
       return signalPassFailure();
     }
     if (one.argument.use_empty())

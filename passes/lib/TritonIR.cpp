@@ -189,7 +189,9 @@ bool xesmith::isPrefetch(Operation *op) {
 
 bool xesmith::isBlockMaker(Operation *op) {
   return llvm::StringSwitch<bool>(nameOf(op))
-      .Cases({"tt.make_tensor_ptr", "tt.make_tensor_descriptor", "tt.experimental_make_tensor_descriptor"}, true)
+      .Cases({"tt.make_tensor_ptr", "tt.make_tensor_descriptor",
+              "tt.experimental_make_tensor_descriptor"},
+             true)
       .Default(false);
 }
 
@@ -198,9 +200,11 @@ bool xesmith::isPureTriton(Operation *op) {
     return false;
   return isBlockMaker(op) ||
          llvm::StringSwitch<bool>(nameOf(op))
-             .Cases({"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.addptr"}, true)
+             .Cases({"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.addptr"},
+                    true)
              .Cases({"tt.reshape", "tt.trans", "tt.advance", "tt.bitcast", "tt.fp_to_fp"}, true)
-             .Cases({"tt.ptr_to_int", "tt.int_to_ptr", "tt.get_program_id", "tt.get_num_programs"}, true)
+             .Cases({"tt.ptr_to_int", "tt.int_to_ptr", "tt.get_program_id", "tt.get_num_programs"},
+                    true)
              .Default(false);
 }
 
@@ -232,7 +236,9 @@ Value xesmith::maskOf(Operation *op) {
 
 Value xesmith::throughShape(Operation *op) {
   bool transparent = llvm::StringSwitch<bool>(nameOf(op))
-                         .Cases({"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout"}, true)
+                         .Cases({"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape",
+                                 "tt.trans", "ttg.convert_layout"},
+                                true)
                          .Default(false);
   return transparent && op->getNumOperands() == 1 && op->getNumResults() == 1 ? op->getOperand(0)
                                                                               : Value();
@@ -275,7 +281,8 @@ static int64_t makerRank(Operation *maker) {
 }
 
 ValueRange xesmith::makerSizes(Operation *maker) {
-  return ValueRange(maker->getOperands()).slice(std::min<size_t>(1, maker->getNumOperands()), makerRank(maker));
+  return ValueRange(maker->getOperands())
+      .slice(std::min<size_t>(1, maker->getNumOperands()), makerRank(maker));
 }
 
 ValueRange xesmith::makerStrides(Operation *maker) {

@@ -6,8 +6,7 @@
 #include "llvm/Support/Compiler.h"
 
 /// The entry that `mlir-opt --load-pass-plugin` calls.
-extern "C" LLVM_ATTRIBUTE_VISIBILITY_DEFAULT ::mlir::PassPluginLibraryInfo
-mlirGetPassPluginInfo() {
+extern "C" LLVM_ATTRIBUTE_VISIBILITY_DEFAULT ::mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "XeSmithPasses", XESMITH_LLVM_VERSION,
           [] { mlir::xesmith::registerXeSmithPasses(); }};
 }

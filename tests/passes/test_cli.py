@@ -128,7 +128,7 @@ def test_a_kernel_file_with_its_launch(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = repository / "bench" / "problems" / "gemm" / "kernel.py"
-    arguments = ["xesmith-check-masks{launch},xesmith-check-block-io", str(kernel), "--json"]
+    arguments = ["checks", str(kernel), "--json"]
     assert run(["passes", "run", *arguments]) == 0
     (module,) = json.loads(capsys.readouterr().out)["modules"]
     loads = [f for f in module["findings"] if f["kind"] == "load-not-2d-block"]

@@ -11,12 +11,14 @@ from xesmith.evidence.mlir import MAX_TEXT_BYTES, check_bounds
 from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.ghost.launch import Launch
 from xesmith.lowering.lowerer import target_json
+from xesmith.passes.pipeline import full_pipeline
 from xesmith.scratch import ScratchFolder
 from xesmith.toolchain import find_toolchain
 from xesmith.worker.client import WorkerPool
 
 #: endings of the files that are taken for dumps
 SUFFIXES = (".ttir", ".ttgir", ".mlir")
+_PLAIN_MASKS = re.compile(r"xesmith-check-masks(?![\w{-])")
 _GENERIC = '"builtin.module"('
 _TASK = "xesmith.passes.generic_task:print_generic"
 _ERROR = re.compile(r":(\d+):(\d+)\)?: error: (.*)")
@@ -83,8 +85,10 @@ def _through_triton(text: str, path: Path, device: Device, toolchain: str | None
 def with_launch(pipeline: str, launch: Launch) -> str:
     """`pipeline` with each `{launch}` replaced by the values and the grid of a launch.
 
-    `xesmith-specialize-args{launch}` gets the values alone: it takes no grid.
+    `xesmith-specialize-args{launch}` gets the values alone: it takes no grid. The check of masks,
+    where no options stand after it, gets the launch too.
     """
+    pipeline = _PLAIN_MASKS.sub("xesmith-check-masks{launch}", full_pipeline(pipeline))
     names = [name for name, kind in launch.signature.items() if kind != "constexpr"]
     values = ",".join(
         f"{index}={_number(launch.values[name])}"

@@ -46,7 +46,7 @@ TypeView viewType(Type type);
 Value operand(Operation *op, unsigned index);
 
 bool isDot(Operation *op);
-bool isLoad(Operation *op);  // through pointers, block pointers or descriptors
+bool isLoad(Operation *op); // through pointers, block pointers or descriptors
 bool isStore(Operation *op);
 bool isPrefetch(Operation *op);
 bool isBlockMaker(Operation *op); // make_tensor_ptr, make_tensor_descriptor
@@ -77,9 +77,9 @@ bool hasDpas(ModuleOp module);
 int64_t moduleInteger(ModuleOp module, StringRef name, int64_t otherwise);
 
 /// Encodings, as text.
-StringRef encodingName(StringRef encoding);  // "blocked", "dpas", "dot_op", "slice", ...
+StringRef encodingName(StringRef encoding); // "blocked", "dpas", "dot_op", "slice", ...
 bool isDpas(StringRef encoding);
-bool isDpasOperand(StringRef encoding);      // dot_op of a dpas parent
+bool isDpasOperand(StringRef encoding);        // dot_op of a dpas parent
 std::string shortEncoding(StringRef encoding); // "dot_op of dpas"
 /// `key = [1, 8]` at the top level of the encoding's own parameters; empty where absent.
 SmallVector<int64_t> encodingInts(StringRef encoding, StringRef key);
