@@ -1,9 +1,9 @@
 """What the passes cost in this process: python bench/self/passes.py [--json]
 
-  checks      all check passes on the TTGIR of the flash attention problem, parsed already
-              (median of 200; goal <= 5 ms)
-  whole       the same from text to findings, parsing included (median of 200)
-  mlir_opt    the same by mlir-opt in a process of its own, where it is installed (median of 10)
+checks      all check passes on the TTGIR of the flash attention problem, parsed already
+            (median of 200; goal <= 5 ms)
+whole       the same from text to findings, parsing included (median of 200)
+mlir_opt    the same by mlir-opt in a process of its own, where it is installed (median of 10)
 """
 
 from __future__ import annotations
