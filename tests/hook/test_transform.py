@@ -45,6 +45,11 @@ def test_a_command_filters_the_text():
     assert make_transform(made.spec or "").key == made.key
 
 
+def test_a_command_may_read_a_file():
+    program = "import sys; print(sys.argv[1][-5:], open(sys.argv[1]).read())"
+    assert make_transform([sys.executable, "-c", program, "{file}"]).apply("a b") == ".ttir a b\n"
+
+
 def test_another_content_of_a_file_that_the_command_names_is_another_key(tmp_path: Path):
     script = tmp_path / "edit.sed"
     script.write_text("s/a/b/")

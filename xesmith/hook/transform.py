@@ -1,14 +1,16 @@
 """The noun Transform: a change of generic TTIR, text to text, with the key of what it does.
 
 A function runs in the user's process and must be plain Python: it may load no second LLVM
-beside Triton's. Anything built on MLIR is a command: it reads the text on its standard input
-and writes the new one on its standard output.
+beside Triton's. Anything built on MLIR is a command: it reads the text on its standard input,
+or from the file whose name takes the place of {file}, and writes the new one on its standard
+output: `xesmith passes run xesmith-exp2 {file}`, or `mlir-opt` itself.
 
 Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -18,14 +20,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xesmith.errors import UsageError
+from xesmith.errors import ToolchainError, UsageError
+from xesmith.passes.plugin import plugin_path
 
 COMMAND_TIMEOUT_SECONDS = 120.0
+_FILE = "{file}"
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -96,7 +101,8 @@ def _of_command(command: list[str]) -> Transform:
         raise UsageError(f"there is no command '{name}'", remedy="give the transform's full path")
     command = [program, *command[1:]]
     # Passes, pipelines and plug-ins come as files: another content is another transform.
-    files = {part: _digest(Path(part)) for part in command if os.path.isfile(part)}
+    files = {part: _digest(Path(path)) for part in command if os.path.isfile(path := _path(part))}
+    files["xesmith"] = _own_passes()
 
     def apply(text: str) -> str:
         return _run(command, text)
@@ -104,7 +110,31 @@ def _of_command(command: list[str]) -> Transform:
     return Transform(apply=apply, key=_key(command, files), spec=shlex.join(command))
 
 
+def _path(argument: str) -> str:
+    """The file that an argument may name: "--load-pass-plugin=FILE" does."""
+    return argument.rpartition("=")[2]
+
+
+def _own_passes() -> str:
+    """Of the passes that `xesmith passes run` would load."""
+    try:
+        return _digest(plugin_path())
+    except ToolchainError:
+        return "none"
+
+
 def _run(command: list[str], text: str) -> str:
+    with contextlib.ExitStack() as stack:
+        if _FILE in command:
+            file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".ttir"))
+            file.write(text)
+            file.flush()
+            command = [file.name if part == _FILE else part for part in command]
+            text = ""
+        return _output(command, text)
+
+
+def _output(command: list[str], text: str) -> str:
     # TRITON_CACHE_MANAGER and its like are the user's process's affair.
     hidden = ("TRITON_", "XESMITH_HOOK")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}

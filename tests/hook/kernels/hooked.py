@@ -1,4 +1,4 @@
-"""What the hook's tests compile: a kernel that calls another, on the ghost of a GPU."""
+"""What the hook's tests compile: kernels of a few lines, on the ghost of a GPU."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def scale(x, y, n, B: tl.constexpr):
     tl.store(y + i, helper(v * 2.5), mask=i < n)
 
 
+@triton.jit
+def exponential(x, y, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.exp(tl.load(x + i)))
+
+
 class _Tensor:
     """Enough of a tensor for Triton to compile for; importing torch takes longer than that."""
 
@@ -49,6 +55,11 @@ def compile_scale(block: int = 64):
     """The compiled kernel, as a launch gets it."""
     x = _Tensor()
     return scale.warmup(x, x, 4096, B=block, grid=(4,))
+
+
+def compile_exponential():
+    x = _Tensor()
+    return exponential.warmup(x, x, B=64, grid=(4,))
 
 
 def constants(kernel) -> list[str]:
