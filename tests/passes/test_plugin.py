@@ -31,7 +31,7 @@ def test_each_description_shows_ir_before_and_after() -> None:
 def test_the_plugin_is_newer_than_its_sources(repository: Path) -> None:
     """Else these tests tell of an older one."""
     built = plugin.plugin_path().stat().st_mtime
-    sources = [p for p in (repository / "passes").rglob("*") if p.suffix in (".cpp", ".h", ".td")]
+    sources = [p for p in (repository / "passes").rglob("*") if p.suffix in (".cpp", ".h")]
     assert sources
     assert [str(p) for p in sources if p.stat().st_mtime > built] == []
 
@@ -70,6 +70,24 @@ def test_a_file_that_is_no_plugin_is_an_error(tmp_path: Path) -> None:
         env={"XESMITH_PASSES": str(tmp_path / "broken.so"), "PYTHONPATH": ":".join(sys.path)},
     )
     assert done.stdout.startswith("the MLIR passes do not load"), done.stderr
+
+
+def test_bindings_of_another_version_are_refused() -> None:
+    """In a process of its own: a plugin is loaded once."""
+    script = (
+        "import importlib.metadata\n"
+        "importlib.metadata.version = lambda name: '23.0.0.1'\n"
+        "from xesmith.passes.plugin import load_plugin\n"
+        "from xesmith.errors import ToolchainError\n"
+        "try:\n    load_plugin()\nexcept ToolchainError as error:\n    print(error.what)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"XESMITH_PASSES": str(plugin.plugin_path()), "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert "built for MLIR 22.1.8, the bindings are 23.0.0.1" in done.stdout, done.stderr
 
 
 def test_without_a_compiler_configuring_still_succeeds(repository: Path, tmp_path: Path) -> None:
