@@ -265,6 +265,48 @@ static bool holds(arith::CmpIPredicate predicate, Interval a, Interval b) {
   return false;
 }
 
+/// A lower bound of `n - k`, where k counts a loop over n in steps that divide n: at the last
+/// iteration one whole step is left. k is the counter of a loop from 0 to n by `step`, or `step`
+/// times the counter of a loop over cdiv(n, step).
+std::optional<int64_t> Numbers::restOfLoop(Value value) {
+  for (unsigned depth = 0; value.getDefiningOp() && depth < maxDepth; ++depth) {
+    Value inner = throughShape(value.getDefiningOp());
+    if (!inner)
+      break;
+    value = inner;
+  }
+  auto rest = value.getDefiningOp<arith::SubIOp>();
+  if (!rest)
+    return std::nullopt;
+  Value count = rest.getLhs(), position = rest.getRhs();
+  std::optional<int64_t> factor = 1;
+  if (auto product = position.getDefiningOp<arith::MulIOp>()) {
+    bool counterFirst = isa<BlockArgument>(product.getLhs());
+    position = counterFirst ? product.getLhs() : product.getRhs();
+    factor = constant(counterFirst ? product.getRhs() : product.getLhs());
+  }
+  auto counter = dyn_cast<BlockArgument>(position);
+  auto loop =
+      counter ? dyn_cast_or_null<scf::ForOp>(counter.getOwner()->getParentOp()) : scf::ForOp();
+  if (!loop || counter.getArgNumber() != 0 || !factor || constant(loop.getLowerBound()) != 0)
+    return std::nullopt;
+  std::optional<int64_t> step = constant(loop.getStep());
+  if (!step || *step < 1 || *factor < 1)
+    return std::nullopt;
+  int64_t whole = 0;
+  if (*factor == 1 && loop.getUpperBound() == count)
+    whole = *step;
+  else if (auto divide = loop.getUpperBound().getDefiningOp<arith::DivSIOp>();
+           divide && *step == 1) {
+    auto sum = divide.getLhs().getDefiningOp<arith::AddIOp>();
+    bool up = sum && sum.getLhs() == count && constant(sum.getRhs()) == *factor - 1;
+    if ((up || divide.getLhs() == count) && constant(divide.getRhs()) == *factor)
+      whole = *factor;
+  }
+  // 0 iterations where n is not positive: then anything holds inside.
+  return whole && divisor(count) % whole == 0 ? std::optional<int64_t>(whole) : std::nullopt;
+}
+
 bool Numbers::alwaysTrue(Value value, unsigned depth) {
   Operation *op = value.getDefiningOp();
   if (!op || depth >= maxDepth)
@@ -281,7 +323,12 @@ bool Numbers::alwaysTrue(Value value, unsigned depth) {
   if (!compare)
     return false;
   std::optional<Interval> a = range(compare.getLhs()), b = range(compare.getRhs());
-  return a && b && holds(compare.getPredicate(), *a, *b);
+  if (a && b && holds(compare.getPredicate(), *a, *b))
+    return true;
+  if (!a || compare.getPredicate() != arith::CmpIPredicate::slt)
+    return false;
+  std::optional<int64_t> rest = restOfLoop(compare.getRhs());
+  return rest && a->high < *rest;
 }
 
 //===----------------------------------------------------------------------===//

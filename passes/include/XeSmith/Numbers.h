@@ -51,6 +51,7 @@ public:
   std::string tripText(Operation *loop);
 
 private:
+  std::optional<int64_t> restOfLoop(Value value);
   std::optional<Interval> computeRange(Value value, unsigned depth);
   std::optional<Interval> rangeAt(Value value, unsigned depth);
 

@@ -177,7 +177,8 @@ def CheckMasks : Pass<"xesmith-check-masks", "::mlir::ModuleOp"> {
   let description = [{
     Proves masks by bounds of every element: of ranges, loop counters, arguments whose values the
     option gives, and program numbers where it gives the grid. An operation that might overflow
-    proves nothing. Finding (a remark): `needless-mask`.
+    proves nothing. Of a loop over K in steps that `tt.divisibility` promises to divide K, a whole
+    step is left in every iteration. Finding (a remark): `needless-mask`.
 
     Before, with `values=1=4096 grid=32`:
 
