@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import site
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +25,8 @@ def upstream_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", TRITON], check=True)
     (packages,) = (folder / "lib").glob("python3*/site-packages")
     # After its own packages, so that its own Triton comes first.
-    (packages / "zz_torch.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "zz_torch.pth").write_text("\n".join(ours) + "\n")
     return python
 
 

@@ -247,8 +247,9 @@ def _show_findings(judged: Sequence[_Judged]) -> None:
             _, _, numbers = findings.setdefault(key, (finding, item, []))
             if number not in numbers:
                 numbers.append(number)
-        for level, why in item.evidence.not_read.items():
-            not_read.setdefault((kernel, level, why), []).append(number)
+        if item.evidence.ptx is None:  # where there is PTX, there is nothing below that we read
+            for level, why in item.evidence.not_read.items():
+                not_read.setdefault((kernel, level, why), []).append(number)
     for severity in ("error", "warning", "note"):
         for finding, item, numbers in findings.values():
             if finding.severity == severity:
