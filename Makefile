@@ -9,26 +9,46 @@ TARGET ?= bmg-g31
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.packages
 TOOLCHAIN_STAMP := $(VENV)/.toolchain
+PASSES := build/passes
+PASSES_STAMP := $(PASSES)/.built
+PASSES_SOURCES := $(shell find passes -type f -not -path 'passes/test/*') CMakeLists.txt
 PINS := pyproject.toml constraints.txt CMakeLists.txt
 
 # PEP 538/540: the same text on every machine.
 export PYTHONUTF8 := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup test lint types unit coverage demo doctor clean
+.PHONY: help setup passes passes-reference test lint types unit coverage demo doctor clean
 
 help:
 	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
 	@echo "make test    every check: ruff, pyright, pytest with the real compiler"
 	@echo "make coverage   the tests, with what runs in worker processes measured: slower"
 	@echo "make setup   only the set-up, in VENV=$(VENV)"
+	@echo "make passes  the MLIR passes, in $(PASSES) (part of setup); make passes-reference: their docs"
 	@echo "make doctor  what this machine offers and lacks"
 	@echo
-	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv."
+	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv; g++ for the MLIR passes."
 	@echo "On Debian the rest comes by itself; elsewhere ocloc must be on PATH (make doctor)."
 
-setup: $(TOOLCHAIN_STAMP)
+setup: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	@:
+
+passes: $(PASSES_STAMP)
+	@:
+
+# Without g++ CMake warns and builds nothing: only what needs the passes then says so.
+$(PASSES_STAMP): $(STAMP) $(PASSES_SOURCES)
+	@echo "building the MLIR passes in $(PASSES) (the first time: about a minute)"
+	@PATH="$(abspath $(VENV))/bin:$$PATH"; \
+	  cmake -S . -B $(PASSES) --log-level=WARNING \
+	    -DCMAKE_PREFIX_PATH="$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	    >/dev/null && \
+	  cmake --build $(PASSES) -j2 >/dev/null
+	@touch $@
+
+passes-reference: $(PASSES_STAMP)
+	@$(VENV)/bin/xesmith passes doc >docs/passes-reference.md
 
 # A version manager's shim may be on PATH for a Python that does not run: try each.
 $(STAMP): $(PINS)
@@ -61,11 +81,11 @@ lint: $(TOOLCHAIN_STAMP)
 types: $(TOOLCHAIN_STAMP)
 	$(VENV)/bin/pyright --pythonpath $(PY)
 
-unit: $(TOOLCHAIN_STAMP)
+unit: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	$(PY) -m pytest -n 2 --cov --cov-report=term $(PYTEST_ARGS)
 
 # `make test` leaves out what runs in worker processes: tracing the interpreter doubles its time.
-coverage: $(TOOLCHAIN_STAMP)
+coverage: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	$(PY) -m pytest -n 2 --cov --cov-config=tests/coverage.ini --cov-report=term $(PYTEST_ARGS)
 
 demo: $(TOOLCHAIN_STAMP)
@@ -76,4 +96,4 @@ doctor: $(STAMP)
 	@$(VENV)/bin/xesmith doctor
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .coverage .coverage.* htmlcov
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .coverage .coverage.* htmlcov

@@ -32,8 +32,8 @@ from xesmith.errors import UsageError, XesmithError, nearest
 
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
 COMMAND_MODULES = (
-    *("inspect", "optimize", "verify", "report", "workspace", "mcp"),
-    *("kb", "lm", "doctor", "toolchain"),
+    *("inspect", "trace", "optimize", "verify", "report", "workspace", "mcp"),
+    *("passes", "kb", "lm", "doctor", "toolchain"),
 )
 
 _MACHINE_ERRNOS = frozenset(

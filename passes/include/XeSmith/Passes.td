@@ -1,0 +1,384 @@
+//===- Passes.td - The passes, and the source of their reference ----------===//
+//
+// docs/passes-reference.md is made of this file (`make passes-reference`).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef XESMITH_PASSES
+#define XESMITH_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+def Report : Pass<"xesmith-report", "::mlir::ModuleOp"> {
+  let summary = "Count what a kernel holds, with FLOPs and bytes in terms of its arguments";
+  let description = [{
+    Writes JSON into the module's attribute `xesmith.report`, an array with one object for each
+    `tt.func`: operations by name, dots with shapes and types, loads and stores by kind, masks,
+    boundary checks, prefetches, loops with trip counts, and FLOPs and bytes per program. A trip
+    count that is no number stands as an expression of the arguments. Each element of
+    floating-point arithmetic counts once, a dot 2 m n k; bytes count every access whole.
+
+    Before:
+
+    ```mlir
+    "scf.for"(%c0, %K, %c32, %zero) ({
+    ^bb0(%k: i32, %acc: tensor<128x128xf32>):
+      %d = "tt.dot"(%a, %b, %acc) : (tensor<128x32xf16>, tensor<32x128xf16>, ...) -> ...
+    ```
+
+    After: the same operations, a remark at the function, and
+
+    ```mlir
+    // the module's xesmith.report, an array of objects:
+    //   {"flop_per_program": "cdiv(K, 32) * 1048576", "name": "gemm", ... }
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+def CheckBlockIO : Pass<"xesmith-check-block-io", "::mlir::ModuleOp"> {
+  let summary = "Name each load and store that can't be a 2D block message, and why";
+  let description = [{
+    Holds each access against the conditions of Xe2's 2D block messages: two dimensions; elements
+    of 8, 16, 32 or 64 bits; a rectangle that states its shape (a block pointer or descriptor); a
+    last stride that is the constant 1; a pitch that is a multiple of 16 B and at least 64 B; a
+    width of 64 B to 2^24 B; a base that is not moved off 64 B; and, in TTGIR, a layout of DPAS.
+    What is not constant must be promised by `tt.divisibility`.
+
+    Nothing is said where the module says that the device has no 2D block messages. Findings:
+    `load-not-2d-block`, `store-not-2d-block`; of accesses with one dimension they are remarks.
+
+    Before:
+
+    ```mlir
+    // %arg4: i32 without tt.divisibility
+    %pitch = "arith.extsi"(%arg4) : (i32) -> i64
+    %p = "tt.make_tensor_ptr"(%base, %m, %n, %pitch, %one, %i, %j)
+           : (...) -> !tt.ptr<tensor<128x32xf16>>
+    %a = "tt.load"(%p) : (!tt.ptr<tensor<128x32xf16>>) -> tensor<128x32xf16>
+    ```
+
+    After: the same operations, and
+
+    ```
+    kernel.py:18:25: warning: [load-not-2d-block] this load of 128x32xf16 cannot be a 2D block message
+    kernel.py:18:25: note: why: its pitch is `arg4` times 2 B, not known to be a multiple of 16 B
+    kernel.py:18:25: note: mend: pass a stride that 16 divides, so that Triton specialises on it
+    ```
+  }];
+}
+
+def CheckDpas : Pass<"xesmith-check-dpas", "::mlir::ModuleOp"> {
+  let summary = "Name each dot that the matrix engines can't take, and why";
+  let description = [{
+    A dot runs on DPAS where its operands are of one type among float32 (as tf32 only), float16,
+    bfloat16, int8 and float8, the accumulator fits, K is at least one DPAS deep and N at least 16;
+    and every dot of the kernel must qualify. In TTGIR the layout of the result tells what the
+    compiler made. Finding: `dot-not-dpas`.
+
+    Before:
+
+    ```mlir
+    %d = "tt.dot"(%a, %b, %c) <{inputPrecision = 2 : i32}>
+           : (tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [dot-not-dpas] the dot of 64x32xf32 to 64x64xf32 is not computed by the matrix engines
+    note: why: float32 operands with input_precision 'ieee': DPAS takes float32 only as tf32
+    ```
+  }];
+}
+
+def CheckLayoutConversions : Pass<"xesmith-check-layout-conversions", "::mlir::ModuleOp"> {
+  let summary = "Name tiles that change their layout in every iteration of a loop, with their bytes";
+  let description = [{
+    A `ttg.convert_layout`, or a `ttg.local_alloc` of a value, inside a loop moves its tile through
+    shared local memory each time. A conversion from a DPAS result to the first operand of the same
+    DPAS stays in registers and is left out. Finding: `layout-conversion-in-loop`.
+
+    Before:
+
+    ```mlir
+    "scf.for"(%lb, %ub, %step) ({
+      %m = "ttg.local_alloc"(%a) : (tensor<128x32xf16, #ttg.blocked<...>>) -> !ttg.memdesc<128x32xf16, ...>
+      %d = "ttg.local_load"(%m) : (...) -> tensor<128x32xf16, #ttg.dot_op<...>>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [layout-conversion-in-loop] a tile of 128x32xf16 changes its layout in every iteration (8192 B)
+    note: why: from blocked to dot_op of dpas, through shared local memory
+    ```
+  }];
+}
+
+def CheckWideArithmetic : Pass<"xesmith-check-wide-arithmetic", "::mlir::ModuleOp"> {
+  let summary = "Name float64 arithmetic, and 64-bit integer arithmetic on tensors";
+  let description = [{
+    One finding a line and kind, with the number of operations: `f64-arithmetic` and
+    `i64-address-arithmetic`. Single 64-bit integers, such as the shape of a block pointer, are
+    left out.
+
+    Before:
+
+    ```mlir
+    %w = "arith.extf"(%x) : (tensor<128xf32>) -> tensor<128xf64>
+    %s = "arith.mulf"(%w, %w) : (tensor<128xf64>, tensor<128xf64>) -> tensor<128xf64>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [f64-arithmetic] 2 float64 operations here
+    ```
+  }];
+}
+
+def CheckInvariants : Pass<"xesmith-check-invariants", "::mlir::ModuleOp"> {
+  let summary = "Name descriptors, block pointers and pointers that a loop rebuilds unchanged";
+  let description = [{
+    Finding: `invariant-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, a
+    `tt.make_tensor_descriptor` or the end of a chain of `tt.addptr` inside an `scf.for` of which
+    no operand changes there.
+
+    Before:
+
+    ```mlir
+    "scf.for"(%lb, %ub, %step) ({
+      %d = "tt.make_tensor_descriptor"(%arg0, %m, %n, %s, %one) : (...) -> !tt.tensordesc<tensor<64x64xf16>>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [invariant-rebuilt-in-loop] every iteration makes the same descriptor
+    ```
+  }];
+}
+
+def CheckMasks : Pass<"xesmith-check-masks", "::mlir::ModuleOp"> {
+  let summary = "Name masks that are true for every element";
+  let description = [{
+    Proves masks by bounds of every element: of ranges, loop counters, arguments whose values the
+    option gives, and program numbers where it gives the grid. An operation that might overflow
+    proves nothing. Of a loop over K in steps that `tt.divisibility` promises to divide K, a whole
+    step is left in every iteration. Finding (a remark): `needless-mask`.
+
+    Before, with `values=1=4096 grid=32`:
+
+    ```mlir
+    %o = "arith.addi"(%start, %range) : (tensor<128xi32>, tensor<128xi32>) -> tensor<128xi32>
+    %m = "arith.cmpi"(%o, %n) <{predicate = 2 : i64}> : (tensor<128xi32>, tensor<128xi32>) -> tensor<128xi1>
+    %x = "tt.load"(%p, %m) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (...) -> tensor<128xf32>
+    ```
+
+    After: the same operations, and
+
+    ```
+    remark: [needless-mask] the mask of this load is true for every element
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
+def CheckPrefetch : Pass<"xesmith-check-prefetch", "::mlir::ModuleOp"> {
+  let summary = "Name loops with dots whose tiles are not prefetched";
+  let description = [{
+    In TTGIR for an Intel GPU: a warning where a loop with a dot loads tiles and prefetches none, a
+    remark with the distance in iterations where only some are. Finding: `missing-prefetch`.
+
+    Before:
+
+    ```mlir
+    "scf.for"(%lb, %ub, %step, %zero) ({
+      %a = "tt.load"(%p) : (...) -> tensor<128x32xf16, #ttg.dot_op<...>>
+      %d = "tt.dot"(%a, %b, %acc) : ...
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [missing-prefetch] a loop with 1 dots loads 2 tiles and prefetches none
+    ```
+  }];
+}
+
+def CheckCoalescing : Pass<"xesmith-check-coalescing", "::mlir::ModuleOp"> {
+  let summary = "Name accesses through pointers that move single elements";
+  let description = [{
+    In TTGIR, for tensors of pointers in a blocked layout: what a lane moves at a time, by the
+    layout's vector along its fastest dimension and by how addresses grow there, against its share
+    of the tile (at most 16 B). Addresses that are not followed are not judged. Finding:
+    `uncoalesced-access`.
+
+    Before, with order = [1, 0] and a column stride in %arg3:
+
+    ```mlir
+    %x = "tt.load"(%p) : (tensor<64x64x!tt.ptr<f32>, #ttg.blocked<{sizePerThread = [1, 4], ...}>>) -> ...
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [uncoalesced-access] each lane moves 4 B at a time where 16 B could be
+    ```
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Transforms
+//===----------------------------------------------------------------------===//
+
+def SpecializeArgs : Pass<"xesmith-specialize-args", "::mlir::ModuleOp"> {
+  let summary = "Replace scalar arguments by the values of a launch, and fold";
+  let description = [{
+    The signature stays: a launch still passes the arguments, and must pass these values. Folds
+    `arith`, `scf.for` and `scf.if`, and Triton's splat, broadcast, expand_dims and reshape of
+    constants, then erases what nothing uses.
+
+    Before, with `values=1=4096`:
+
+    ```mlir
+    ^bb0(%arg0: !tt.ptr<f32>, %arg1: i32):
+      %n = "tt.splat"(%arg1) : (i32) -> tensor<128xi32>
+    ```
+
+    After:
+
+    ```mlir
+    ^bb0(%arg0: !tt.ptr<f32>, %arg1: i32):
+      %n = "arith.constant"() <{value = dense<4096> : tensor<128xi32>}> : () -> tensor<128xi32>
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def NarrowOffsets : Pass<"xesmith-narrow-offsets", "::mlir::ModuleOp"> {
+  let summary = "Compute offsets in 32 bits where all of them provably fit";
+  let description = [{
+    For each `tt.addptr` whose offsets are 64-bit: where every value on the way, from 32-bit values
+    and constants on, provably fits 32 bits, the same is computed in 32 bits. The proof is by
+    bounds, as in `xesmith-check-masks`; give it values and the grid, or specialise arguments first.
+
+    Before, with `grid=32`:
+
+    ```mlir
+    %w = "arith.extsi"(%pid) : (i32) -> i64
+    %o = "arith.muli"(%w, %c4096) : (i64, i64) -> i64
+    %p = "tt.addptr"(%arg0, %o) : (!tt.ptr<f32>, i64) -> !tt.ptr<f32>
+    ```
+
+    After:
+
+    ```mlir
+    %o = "arith.muli"(%pid, %c4096) : (i32, i32) -> i32
+    %p = "tt.addptr"(%arg0, %o) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def Exp2 : Pass<"xesmith-exp2", "::mlir::ModuleOp"> {
+  let summary = "Write exp as exp2, with its scale folded into a constant factor";
+  let description = [{
+    exp(x) is exp2(x log2(e)), and the card computes exp2. Where x is already a product with a
+    constant the factor goes into that constant, so one multiplication is saved; else the one that
+    the compiler would add shows here. For float32 only. The result may differ in the last bits.
+
+    Before:
+
+    ```mlir
+    %s = "arith.mulf"(%x, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>  // c = 0.125
+    %e = "math.exp"(%s) : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %s = "arith.mulf"(%x, %c) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>  // c = 0.180336878
+    %e = "math.exp2"(%s) : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def HoistInvariant : Pass<"xesmith-hoist-invariant", "::mlir::ModuleOp"> {
+  let summary = "Move what an scf.for never changes before it, Triton's operations included";
+  let description = [{
+    Stock MLIR moves only operations whose effects it knows. This moves splat, broadcast,
+    expand_dims, make_range, addptr, make_tensor_ptr, make_tensor_descriptor and the like too, and
+    what of `arith` and `math` may run when the loop does not.
+
+    Before:
+
+    ```mlir
+    "scf.for"(%lb, %ub, %step) ({
+    ^bb0(%i: i32):
+      %p = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
+    ```
+
+    After:
+
+    ```mlir
+    %p = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
+    "scf.for"(%lb, %ub, %step) ({
+    ^bb0(%i: i32):
+    ```
+  }];
+}
+
+def DropTrueMasks : Pass<"xesmith-drop-true-masks", "::mlir::ModuleOp"> {
+  let summary = "Drop masks that are true for every element";
+  let description = [{
+    The proof is that of `xesmith-check-masks`. Without its mask a load has no use for `other`.
+    With the option's values and grid the kernel is right for launches with these only.
+
+    Before, with `values=1=4096 grid=32`:
+
+    ```mlir
+    %x = "tt.load"(%p, %m, %zero) <{operandSegmentSizes = array<i32: 1, 1, 1>}> : (...) -> tensor<128xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %x = "tt.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (...) -> tensor<128xf32>
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
+#endif // XESMITH_PASSES

@@ -1,0 +1,162 @@
+"""The transforms on the problems' own TTIR: Triton takes it back, and it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.passes.evaluate import stores
+from xesmith.device import Device
+from xesmith.engine.problem import load_problem
+from xesmith.ghost.launch import Launch, TensorArg
+from xesmith.lowering import Lowerer
+from xesmith.lowering.lowerer import target_json
+from xesmith.passes.dump import with_launch
+from xesmith.passes.pipeline import run_pipeline
+from xesmith.toolchain import Toolchain
+from xesmith.worker.client import WorkerPool
+
+pytestmark = [pytest.mark.intel, pytest.mark.mlir]
+
+EXACT = (
+    "xesmith-specialize-args{launch}",
+    "xesmith-narrow-offsets{launch}",
+    "xesmith-drop-true-masks{launch}",
+    "xesmith-hoist-invariant",
+)
+PROBLEMS = ("gemm", "softmax", "layer_norm", "flash_attention", "batched_gemm")
+
+Kernel = tuple[str, Launch]
+
+
+@pytest.fixture(scope="module")
+def kernels(lowerer: Lowerer, repository: Path) -> dict[str, list[Kernel]]:
+    """By problem: the TTIR of each launch at its first shape."""
+    found: dict[str, list[Kernel]] = {}
+    for name in PROBLEMS:
+        problem = load_problem(repository / "bench" / "problems" / name / "kernel.py")
+        program = next(iter(problem.programs().values()))
+        run = lowerer.run(program, native=False)
+        found[name] = [
+            (Path(item.levels["ttir_generic"]).read_text(), item.launch) for item in run.lowerings
+        ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def workers(toolchain: Toolchain) -> Iterator[WorkerPool]:
+    with WorkerPool(toolchain.python, "lower", preload=["triton"], parallel=1) as pool:
+        yield pool
+
+
+def arguments(launch: Launch) -> list[Any]:
+    """What a launch passes, with random tensors; the kernel reads whatever it reads of them."""
+    random = np.random.default_rng(7)
+    made: list[Any] = []
+    for name, kind in launch.signature.items():
+        value = launch.values.get(name)
+        if kind == "constexpr":
+            continue
+        if isinstance(value, TensorArg):
+            count = value.storage_bytes // np.dtype(value.dtype).itemsize
+            # A short run over and over: large tensors cost no time.
+            some = random.uniform(-1, 1, 65537).astype(value.dtype)
+            made.append(np.resize(some, count))
+        else:
+            made.append(value)
+    return made
+
+
+def programs(launch: Launch) -> list[tuple[int, int, int]]:
+    """The first and the last of the grid."""
+    x, y, z = launch.grid
+    return [(0, 0, 0), (x - 1, y - 1, z - 1)]
+
+
+def assert_same(before: str, after: str, launch: Launch, *, tolerance: float) -> None:
+    given = arguments(launch)
+    for pid in programs(launch):
+        old = stores(before, given, pid, launch.grid)
+        new = stores(after, given, pid, launch.grid)
+        assert len(old) == len(new) > 0
+        for (argument, offsets, values), (other, others, found) in zip(old, new, strict=True):
+            assert argument == other
+            assert np.array_equal(offsets, others)
+            assert values.size > 0
+            if tolerance:
+                np.testing.assert_allclose(found, values, rtol=tolerance, atol=tolerance)
+            else:
+                assert np.array_equal(values, found)
+
+
+def taken_back(workers: WorkerPool, device: Device, text: str, folder: Path) -> str:
+    """What Triton's own parser and verifier make of a text, printed again."""
+    arguments = {"text": text, "suffix": ".ttir", "target": target_json(device)}
+    result = workers.run(
+        "xesmith.passes.generic_task:print_generic", arguments, folder=folder / "task"
+    )
+    assert result.status == "ok", result
+    return result.value["text"]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_exact_transforms_store_the_same_bits(
+    kernels: dict[str, list[Kernel]],
+    problem: str,
+    workers: WorkerPool,
+    device: Device,
+    tmp_path: Path,
+) -> None:
+    for index, (before, launch) in enumerate(kernels[problem]):
+        after = run_pipeline(before, with_launch(",".join(EXACT), launch)).text
+        assert after.count('"tt.splat"') < before.count('"tt.splat"')
+        assert_same(before, after, launch, tolerance=0)
+        again = taken_back(workers, device, after, tmp_path / str(index))
+        assert_same(before, again, launch, tolerance=0)
+
+
+@pytest.mark.parametrize("transform", EXACT)
+def test_each_exact_transform_alone(kernels: dict[str, list[Kernel]], transform: str) -> None:
+    ((before, launch),) = kernels["flash_attention"]
+    after = run_pipeline(before, with_launch(transform, launch)).text
+    assert_same(before, after, launch, tolerance=0)
+
+
+@pytest.mark.parametrize("problem", ["flash_attention", "softmax"])
+def test_exp2_stores_the_same_within_rounding(
+    kernels: dict[str, list[Kernel]],
+    problem: str,
+    workers: WorkerPool,
+    device: Device,
+    tmp_path: Path,
+) -> None:
+    ((before, launch),) = kernels[problem]
+    after = run_pipeline(before, "xesmith-exp2").text
+    assert '"math.exp"' not in after
+    assert_same(before, after, launch, tolerance=1e-3)
+    taken_back(workers, device, after, tmp_path)
+
+
+def test_the_comparison_sees_one_wrong_operation(kernels: dict[str, list[Kernel]]) -> None:
+    ((before, launch),) = kernels["softmax"]
+    changed = before.replace("arith.subf", "arith.addf", 1)
+    assert changed != before
+    with pytest.raises(AssertionError):
+        assert_same(before, changed, launch, tolerance=0)
+
+
+def test_each_transform_finds_work_in_a_problem(kernels: dict[str, list[Kernel]]) -> None:
+    said: set[str] = set()
+    for found in kernels.values():
+        for text, launch in found:
+            pipeline = with_launch(",".join((*EXACT, "xesmith-exp2")), launch)
+            said |= {remark.message for remark in run_pipeline(text, pipeline).remarks}
+    words = {message.rstrip("s").partition(" ")[2] for message in said}
+    # Of what xesmith-hoist-invariant moves, Triton's own passes have left nothing here.
+    assert words == {
+        "specialised argument", "narrowed offset", "needless mask", "rewritten exponential"
+    }  # fmt: skip

@@ -1,0 +1,58 @@
+"""`python -m xesmith.hook [OPTIONS] SCRIPT ARGUMENTS...`: a program with the hook in place.
+
+Sets the environment that tells every Triton below it and then becomes the program: nothing of
+ours is in that process before its Triton asks for a cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from xesmith.errors import UsageError
+from xesmith.hook.install import child_environment
+from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, Settings
+from xesmith.hook.transform import make_transform
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program; returns its exit code, or 2 for a wrong argument."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xesmith.hook",
+        description="Run a Python program and record every kernel that Triton compiles in it.",
+    )
+    parser.add_argument("-o", "--out", default=DEFAULT_FOLDER, help="folder of the trace")
+    parser.add_argument(
+        "--transform", help="module:function or command that changes the Triton IR (generic text)"
+    )
+    parser.add_argument("--limit-bytes", type=int, default=DEFAULT_LIMIT_BYTES)
+    parser.add_argument(
+        "--findings", action="store_true", help="show the trace's findings when the program ends"
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
+    parser.add_argument("program", help="a script, or with -m a module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own")
+    given = parser.parse_args(arguments)
+    folder = Path(os.path.abspath(given.out))
+    try:
+        transform = None if given.transform is None else make_transform(given.transform)
+        settings = Settings(folder, given.transform, given.limit_bytes)
+        environment = child_environment(settings, transform)
+    except (UsageError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    command = [sys.executable, *(["-m"] if given.module else []), given.program, *given.arguments]
+    if not given.findings:
+        sys.stdout.flush()
+        os.execve(sys.executable, command, environment)
+    code = subprocess.run(command, env=environment, check=False).returncode
+    shown = [sys.executable, "-m", "xesmith.cli.app", "trace", "show", str(folder), "--new"]
+    subprocess.run(shown, check=False, stdout=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

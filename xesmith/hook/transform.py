@@ -1,0 +1,170 @@
+"""The noun Transform: a change of generic TTIR, text to text, with the key of what it does.
+
+A function runs in the user's process and must be plain Python: it may load no second LLVM
+beside Triton's. Anything built on MLIR is a command: it reads the text on its standard input,
+or from the file whose name takes the place of {file}, and writes the new one on its standard
+output: `xesmith passes run xesmith-exp2 {file}`, or `mlir-opt` itself.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xesmith.errors import ToolchainError, UsageError
+from xesmith.passes.plugin import plugin_path
+
+COMMAND_TIMEOUT_SECONDS = 120.0
+_FILE = "{file}"
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+class TransformError(Exception):
+    """The transform gave no IR. Its text is one sentence."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """apply: generic TTIR in, generic TTIR out. key: differs whenever `apply` may do something
+    else. spec: how a child process can make the same one; None where it cannot."""
+
+    apply: Callable[[str], str]
+    key: str
+    spec: str | None
+
+
+def make_transform(given: Callable[[str], str] | Sequence[str] | str) -> Transform:
+    """The transform that a user names.
+
+    Args:
+        given: a function; "module:function"; a command line; or a command as a list.
+
+    Raises:
+        UsageError: there is no such function or command, or the function's result hangs on
+            values that its text does not tell.
+    """
+    if callable(given):
+        return _of_function(given)
+    if not isinstance(given, str):
+        return _of_command([str(part) for part in given])
+    if _FUNCTION.fullmatch(given):
+        module_name, _, path = given.partition(":")
+        try:
+            found: Any = importlib.import_module(module_name)
+            for name in path.split("."):
+                found = getattr(found, name)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"there is no transform '{given}': {error}",
+                remedy="name it module:function, in a module that this Python can import",
+            ) from error
+        return _of_function(found)
+    return _of_command(shlex.split(given))
+
+
+def _of_function(function: Any) -> Transform:
+    name = f"{function.__module__}:{function.__qualname__}"
+    if getattr(function, "__closure__", None):
+        raise UsageError(
+            f"the transform {name} uses variables of the function that made it",
+            remedy="give a function of a module: its file tells what it does",
+        )
+    file = sys.modules[function.__module__].__file__
+    digest = _digest(Path(file)) if file else repr(function.__code__.co_code)
+    spec = name if _is_importable(function) else None
+    return Transform(apply=function, key=_key(name, digest), spec=spec)
+
+
+def _is_importable(function: Any) -> bool:
+    return function.__module__ != "__main__" and "<" not in function.__qualname__
+
+
+def _of_command(command: list[str]) -> Transform:
+    program = shutil.which(command[0]) if command else None
+    if program is None:
+        name = command[0] if command else ""
+        raise UsageError(f"there is no command '{name}'", remedy="give the transform's full path")
+    command = [program, *command[1:]]
+    # Passes, pipelines and plug-ins come as files: another content is another transform.
+    files = {part: _digest(Path(path)) for part in command if os.path.isfile(path := _path(part))}
+    files["xesmith"] = _own_passes()
+
+    def apply(text: str) -> str:
+        return _run(command, text)
+
+    return Transform(apply=apply, key=_key(command, files), spec=shlex.join(command))
+
+
+def _path(argument: str) -> str:
+    """The file that an argument may name: "--load-pass-plugin=FILE" does."""
+    return argument.rpartition("=")[2]
+
+
+def _own_passes() -> str:
+    """Of the passes that `xesmith passes run` would load."""
+    try:
+        return _digest(plugin_path())
+    except ToolchainError:
+        return "none"
+
+
+def _run(command: list[str], text: str) -> str:
+    with contextlib.ExitStack() as stack:
+        if _FILE in command:
+            file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".ttir"))
+            file.write(text)
+            file.flush()
+            command = [file.name if part == _FILE else part for part in command]
+            text = ""
+        return _output(command, text)
+
+
+def _output(command: list[str], text: str) -> str:
+    # TRITON_CACHE_MANAGER and its like are the user's process's affair.
+    hidden = ("TRITON_", "XESMITH_HOOK")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            capture_output=True,
+            timeout=COMMAND_TIMEOUT_SECONDS,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TransformError(f"it did not end within {COMMAND_TIMEOUT_SECONDS:g} s") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()[-500:]
+        raise TransformError(f"exit code {done.returncode}: {said}")
+    return done.stdout.decode()
+
+
+def _digest(path: Path) -> str:
+    made = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                made.update(chunk)
+    except OSError:
+        return "unreadable"
+    return made.hexdigest()
+
+
+def _key(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
