@@ -19,6 +19,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "contract_names",
         "device",
         "errors",
+        "ir_bounds",
         "kernel_file",
         "knowledge",
         "launch_plan",
@@ -29,12 +30,12 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "stage_order",
         "tokens",
     ),
-    "sight": ("evidence", "ghost", "lowering", "toolchain", "worker"),
+    "sight": ("evidence", "ghost", "lowering", "passes", "toolchain", "worker"),
     "models": ("lm",),
     "judgement": ("cascade", "contracts", "cost", "findings"),
     "stages": ("stages",),
     "engine": ("engine",),
-    "faces": ("cli", "mcp", "report", "workspace"),
+    "faces": ("cli", "hook", "mcp", "report", "workspace"),
 }
 LEVEL = {name: level for level, names in enumerate(FLOORS.values()) for name in names}
 

@@ -47,6 +47,10 @@ def test_it_carries_every_module(repository: Path, names: set[str]) -> None:
     assert modules <= names
 
 
+def test_it_carries_the_mlir_passes_and_their_reference(names: set[str]) -> None:
+    assert {"xesmith/passes/XeSmithPasses.so", "xesmith/passes/XeSmithPasses.md"} <= names
+
+
 def test_it_carries_nothing_else_at_the_top(names: set[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"xesmith"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from xesmith.evidence.mlir import MAX_NESTING, check_bounds, parse_module, parse_type
+from xesmith.evidence.mlir import check_bounds, parse_module, parse_type
 from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.ir_bounds import MAX_NESTING
 
 pytestmark = pytest.mark.mlir
 

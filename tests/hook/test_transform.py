@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from xesmith.errors import UsageError
-from xesmith.hook.exchange import MAX_NESTING, require_bounded
+from xesmith.hook.exchange import require_bounded
 from xesmith.hook.transform import TransformError, make_transform
+from xesmith.ir_bounds import MAX_NESTING
 
 
 @pytest.fixture

@@ -16,10 +16,8 @@ from typing import Any
 from xesmith.errors import ToolchainError
 from xesmith.evidence.record import Site
 from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.ir_bounds import MAX_NESTING, excess
 
-#: MLIR's parser recurses without a bound of its own: 20,000 nested brackets end the process
-MAX_NESTING = 256
-MAX_TEXT_BYTES = 64 * 1024 * 1024
 #: a context never forgets a type or location, so it is renewed after this much text
 _CONTEXT_TEXT_BYTES = 256 * 1024 * 1024
 
@@ -183,21 +181,9 @@ def _shaped(body: str) -> tuple[tuple[int, ...], str, str | None]:
 
 
 def check_bounds(text: str) -> None:
-    """Refuses text that the parser can't take.
-
-    Raises:
-        UnreadableLevelError: larger than MAX_TEXT_BYTES or nested deeper than MAX_NESTING.
-    """
-    if len(text) > MAX_TEXT_BYTES:
-        raise UnreadableLevelError(f"IR text of {len(text)} B is over {MAX_TEXT_BYTES} B")
-    depth = 0
-    for token in _BRACKETS.findall(text):
-        if token in _OPENING:
-            depth += 1
-            if depth > MAX_NESTING:
-                raise UnreadableLevelError(f"IR text is nested deeper than {MAX_NESTING}")
-        elif len(token) == 1:
-            depth -= 1
+    """Raises UnreadableLevelError for a text that the parser can't take."""
+    if (what := excess(text)) is not None:
+        raise UnreadableLevelError(what)
 
 
 class _Bindings:

@@ -5,20 +5,14 @@ Runs in users' processes: standard library and Triton only.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from xesmith.ghost.foreign import foreign
 from xesmith.hook.transform import Transform, TransformError
+from xesmith.ir_bounds import excess
 from xesmith.lowering.generic import generic_form
-
-#: MLIR's parser recurses without a bound of its own, and would take the process with it
-MAX_NESTING = 256
-MAX_TEXT_BYTES = 64 << 20
-
-_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>\[\]{}()]')
 
 
 def transformed(module: Any, transform: Transform) -> tuple[Any, str, str]:
@@ -69,22 +63,9 @@ def _signature(module: Any) -> list[str]:
 
 
 def require_bounded(text: str) -> None:
-    """Refuses a text that would end the process in MLIR's parser.
-
-    Raises:
-        TransformError: it is larger than MAX_TEXT_BYTES or nested deeper than MAX_NESTING.
-    """
-    if len(text) > MAX_TEXT_BYTES:
-        raise TransformError(f"IR text of {len(text)} B is over {MAX_TEXT_BYTES} B")
-    depth = 0
-    for found in _BRACKETS.finditer(text):
-        bracket = found.group()
-        if bracket in "<[{(":
-            depth += 1
-            if depth > MAX_NESTING:
-                raise TransformError(f"IR text is nested deeper than {MAX_NESTING}")
-        elif bracket in ">]})":
-            depth -= 1
+    """Raises TransformError for a text that would end the process in MLIR's parser."""
+    if (what := excess(text)) is not None:
+        raise TransformError(what)
 
 
 class GenericPrinter:

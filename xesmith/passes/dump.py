@@ -7,9 +7,10 @@ from pathlib import Path
 
 from xesmith.device import Device
 from xesmith.errors import ToolchainError, UsageError
-from xesmith.evidence.mlir import MAX_TEXT_BYTES, check_bounds
+from xesmith.evidence.mlir import check_bounds
 from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.ghost.launch import Launch
+from xesmith.ir_bounds import MAX_TEXT_BYTES
 from xesmith.lowering.lowerer import target_json
 from xesmith.passes.pipeline import full_pipeline
 from xesmith.scratch import ScratchFolder

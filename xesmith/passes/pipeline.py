@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,11 +31,6 @@ _FINDINGS = "xesmith.findings"
 _REPORT = "xesmith.report"
 #: a context never forgets a type or location, so it is renewed after this much text
 _CONTEXT_TEXT_BYTES = 256 * 1024 * 1024
-#: MLIR counts elements in 64 bits and ends the process where that overflows
-_MAX_ELEMENTS = 1 << 40
-_SHAPE = re.compile(r"<((?:\d+x)+)")
-#: and makes a place for each result up to a number that is used: `%0#99999`, `%0:99999 = `
-_RESULT_NUMBER = re.compile(r"%[\w$.-]+\s*[#:]\s*\d{5,}")
 _UNKNOWN_PASS = re.compile(r"'([^'\n]*)' does not refer to a registered pass")
 
 
@@ -86,7 +80,6 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
     if expanded is not text:
         check_bounds(expanded)  # aliases in aliases grow
         text = expanded
-    _check_numbers(text)
     mlir = load_plugin()
     context = _contexts().get(len(text))
     said: list[Remark] = []
@@ -120,25 +113,6 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         # Findings were said as diagnostics too: those are told once.
         remarks=tuple(r for r in said if not (r.message.startswith("[") and "] " in r.message)),
     )
-
-
-def _check_numbers(text: str) -> None:
-    """Refuses numbers that are beyond the parser's means.
-
-    Raises:
-        UnreadableLevelError: a shape of too many elements, or an operation of too many results.
-    """
-    result = _RESULT_NUMBER.search(text)
-    if result is not None:
-        raise UnreadableLevelError(f"no operation has as many results: {result.group()[:100]}")
-    for shape in set(_SHAPE.findall(text)):
-        # By digits first: Python itself refuses to read a number of thousands of them.
-        extents = shape[:-1].split("x")
-        if (
-            sum(len(extent) for extent in extents) > 64
-            or math.prod(int(extent) for extent in extents) > _MAX_ELEMENTS
-        ):
-            raise UnreadableLevelError(f"a shape of {shape[:-1][:100]} is no tile of a kernel")
 
 
 def _taken(operation: Any, name: str) -> Any:

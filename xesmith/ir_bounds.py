@@ -1,0 +1,44 @@
+"""What a text of MLIR must keep to so that MLIR's parser survives it.
+
+The parser ends the process where brackets nest too deeply, a shape's size overflows 64 bits, or an
+operation is said to have billions of results. Standard library only: this also runs inside a
+user's Triton process.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+MAX_TEXT_BYTES = 64 << 20
+MAX_NESTING = 256
+
+_MAX_ELEMENTS = 1 << 40
+_OPENING = frozenset("<[{(")
+_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>\[\]{}()]')
+_SHAPE = re.compile(r"<((?:\d+x)+)")
+#: a place is made for each result up to a number that is used: `%0#99999`, `%0:99999 = `
+_RESULT_NUMBER = re.compile(r"%[\w$.-]+\s*[#:]\s*\d{5,}")
+
+
+def excess(text: str) -> str | None:
+    """What of the text is beyond the parser's means, as a sentence; None where nothing is."""
+    if len(text) > MAX_TEXT_BYTES:
+        return f"IR text of {len(text)} B is over {MAX_TEXT_BYTES} B"
+    depth = 0
+    for token in _BRACKETS.findall(text):
+        if token in _OPENING:
+            depth += 1
+            if depth > MAX_NESTING:
+                return f"IR text is nested deeper than {MAX_NESTING}"
+        elif len(token) == 1:
+            depth -= 1
+    if (result := _RESULT_NUMBER.search(text)) is not None:
+        return f"no operation has as many results: {result.group()[:100]}"
+    for shape in set(_SHAPE.findall(text)):
+        # By digits first: Python itself refuses to read a number of thousands of them.
+        extents = shape[:-1].split("x")
+        digits = sum(len(extent) for extent in extents)
+        if digits > 64 or math.prod(int(extent) for extent in extents) > _MAX_ELEMENTS:
+            return f"a shape of {shape[:-1][:100]} is no tile of a kernel"
+    return None
