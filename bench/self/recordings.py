@@ -180,8 +180,8 @@ def table(records: list[dict[str, Any]]) -> str:
         lines += [
             "",
             "Conversations that were held twice, once with the facts in the requests and once "
-            "without them, each by a model that saw nothing else. One of each for a problem: too "
-            "few to conclude from.",
+            "without them, by models that saw the requests alone; one of them held its four partly "
+            "at the same time. One of each for a problem: too few to conclude from.",
             "",
             "| recording | evidence | answers | refused, by level | predicted us |",
             "|---|---|---|---|---|",
