@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:
 	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
 	@echo "make test    every check: ruff, pyright, pytest with the real compiler"
-	@echo "make coverage   the tests, with what runs in worker processes measured: slower"
+	@echo "make coverage   the tests, with what they reach, worker processes included: slower"
 	@echo "make setup   only the set-up, in VENV=$(VENV)"
 	@echo "make passes  the MLIR passes, in $(PASSES) (part of setup); make passes-reference: their docs"
 	@echo "make doctor  what this machine offers and lacks"
@@ -82,9 +82,9 @@ types: $(TOOLCHAIN_STAMP)
 	$(VENV)/bin/pyright --pythonpath $(PY)
 
 unit: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
-	$(PY) -m pytest -n 2 --cov --cov-report=term $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
 
-# `make test` leaves out what runs in worker processes: tracing the interpreter doubles its time.
+# Not part of `make test`: tracing, above all of what runs in worker processes, doubles its time.
 coverage: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	$(PY) -m pytest -n 2 --cov --cov-config=tests/coverage.ini --cov-report=term $(PYTEST_ARGS)
 
