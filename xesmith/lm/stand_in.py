@@ -13,6 +13,7 @@ import re
 import socket
 import struct
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -378,24 +379,28 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
 
 
-class _Form:
+class _Form(ABC):
     """How one of the two protocols words a reply."""
 
     def __init__(self, usage: Usage, fault: Fault) -> None:
         self._usage = usage
         self._said = not fault.no_usage
 
+    @abstractmethod
     def whole(self, text: str, finish: str) -> dict[str, Any]:
-        raise NotImplementedError
+        """The reply in one piece."""
 
+    @abstractmethod
     def opening(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        """Events before the first part of a stream."""
 
+    @abstractmethod
     def part(self, text: str) -> dict[str, Any]:
-        raise NotImplementedError
+        """The event that brings a part of the text."""
 
+    @abstractmethod
     def closing(self, text: str, finish: str) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        """Events after the last part of a stream."""
 
 
 class _Chat(_Form):
