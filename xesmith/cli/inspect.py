@@ -18,6 +18,7 @@ from xesmith.cli.common import (
     progress,
     table,
 )
+from xesmith.cli.findings_text import show_finding
 from xesmith.cli.options import (
     SpecOption,
     TargetOption,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from xesmith.cascade.examine import Examination
     from xesmith.engine.problem import Problem
     from xesmith.evidence.record import Evidence
-    from xesmith.findings.record import Finding
 
 #: of a launch's options, those that a configuration names
 _OPTIONS = ("num_warps", "num_stages", "grf_mode")
@@ -124,7 +124,8 @@ def _show(name: str, item: Examination, problem: Problem) -> None:
         for finding in item.findings:
             if finding.severity == severity:
                 number = numbers.get(finding.launch_index)
-                _show_finding(finding, _lines_of(files.get(finding.kernel), problem), number)
+                lines = _lines_of(files.get(finding.kernel), problem)
+                show_finding(finding, lines, () if number is None else (number,))
     if item.evidence and not item.findings:
         print("no findings")
 
@@ -152,19 +153,6 @@ def _lines_of(file: str | None, problem: Problem) -> list[str]:
         return Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):  # the kernel was made of text that is in no file
         return []
-
-
-def _show_finding(finding: Finding, lines: list[str], number: int | None) -> None:
-    at = f" line {finding.line}" if finding.line else ""
-    if number is not None:
-        at += f" (#{number})"
-    print(f"{finding.severity}[{finding.kind}] {finding.kernel}{at}: {finding.message}")
-    if finding.line and finding.line <= len(lines):
-        print(f"    {finding.line} | {lines[finding.line - 1].strip()}")
-    if finding.reason:
-        print(f"    why: {finding.reason}")
-    if finding.remedy:
-        print(f"    mend: {finding.remedy}")
 
 
 _COLUMNS = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xesmith.cli.common import EXIT_OK, PANEL_KERNELS, JsonFlag, print_json, progress, table
+from xesmith.cli.findings_text import listed, show_finding
 from xesmith.errors import ToolchainError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -253,26 +254,9 @@ def _show_findings(judged: Sequence[_Judged]) -> None:
     for severity in ("error", "warning", "note"):
         for finding, item, numbers in findings.values():
             if finding.severity == severity:
-                _show_finding(finding, item, numbers)
+                show_finding(finding, item.kernel.lines(), numbers)
     for (kernel, level, why), numbers in not_read.items():
-        print(f"{kernel} ({_list(numbers)}): {level} not read: {why}")
-
-
-def _show_finding(finding: Finding, item: _Judged, numbers: Sequence[int]) -> None:
-    at = f" line {finding.line}" if finding.line else ""
-    where = f"{finding.kernel}{at} ({_list(numbers)})"
-    print(f"{finding.severity}[{finding.kind}] {where}: {finding.message}")
-    lines = item.kernel.lines()
-    if finding.line and finding.line <= len(lines):
-        print(f"    {finding.line} | {lines[finding.line - 1].strip()}")
-    if finding.reason:
-        print(f"    why: {finding.reason}")
-    if finding.remedy:
-        print(f"    mend: {finding.remedy}")
-
-
-def _list(numbers: Sequence[int]) -> str:
-    return ", ".join(f"#{number}" for number in numbers)
+        print(f"{kernel} ({listed(numbers)}): {level} not read: {why}")
 
 
 def _difference(before: _Judged | None, after: _Judged | None) -> dict[str, Any]:

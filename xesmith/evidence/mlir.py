@@ -186,7 +186,7 @@ def check_bounds(text: str) -> None:
         raise UnreadableLevelError(what)
 
 
-class _Bindings:
+class Bindings:
     """`mlir.ir` and one reused context: a new context costs ten times a parse."""
 
     def __init__(self) -> None:
@@ -212,8 +212,9 @@ class _Bindings:
 
 
 @functools.lru_cache(maxsize=1)
-def _bindings() -> _Bindings:
-    return _Bindings()
+def bindings() -> Bindings:
+    """The bindings of this process. Raises ToolchainError where they are not installed."""
+    return Bindings()
 
 
 def parse_module(text: str) -> Operation:
@@ -224,10 +225,10 @@ def parse_module(text: str) -> Operation:
         ToolchainError: the bindings are not installed.
     """
     check_bounds(text)
-    bindings = _bindings()
+    mlir = bindings()
     try:
-        module = bindings.ir.Module.parse(text, bindings.context(len(text)))
-    except bindings.ir.MLIRError as error:
+        module = mlir.ir.Module.parse(text, mlir.context(len(text)))
+    except mlir.ir.MLIRError as error:
         lines = [line for line in str(error).splitlines() if line.startswith("error:")]
         said = lines[0].removeprefix("error:").strip() if lines else str(error)
         raise UnreadableLevelError(f"MLIR can't parse it: {said[:300]}") from error

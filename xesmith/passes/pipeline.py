@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xesmith.errors import UsageError, nearest
-from xesmith.evidence.mlir import check_bounds
+from xesmith.evidence.mlir import bindings, check_bounds
 from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.lowering.generic import expand_aliases
 from xesmith.passes.plugin import load_plugin
@@ -29,8 +28,6 @@ CHECKS = (
 )
 _FINDINGS = "xesmith.findings"
 _REPORT = "xesmith.report"
-#: a context never forgets a type or location, so it is renewed after this much text
-_CONTEXT_TEXT_BYTES = 256 * 1024 * 1024
 _UNKNOWN_PASS = re.compile(r"'([^'\n]*)' does not refer to a registered pass")
 
 
@@ -81,7 +78,7 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         check_bounds(expanded)  # aliases in aliases grow
         text = expanded
     mlir = load_plugin()
-    context = _contexts().get(len(text))
+    context = bindings().context(len(text))
     said: list[Remark] = []
     manager = _manager(mlir, context, pipeline)
     try:
@@ -124,28 +121,6 @@ def _taken(operation: Any, name: str) -> Any:
     return value
 
 
-class _Contexts:
-    """One context, renewed in time: a new one costs ten times a parse."""
-
-    def __init__(self) -> None:
-        self._context: Any = None
-        self._text_bytes = 0
-
-    def get(self, text_bytes: int) -> Any:
-        self._text_bytes += text_bytes
-        if self._context is None or self._text_bytes > _CONTEXT_TEXT_BYTES:
-            self._context = load_plugin().ir.Context()
-            self._context.allow_unregistered_dialects = True
-            self._context.enable_multithreading(False)  # threads would not survive a fork
-            self._text_bytes = text_bytes
-        return self._context
-
-
-@functools.lru_cache(maxsize=1)
-def _contexts() -> _Contexts:
-    return _Contexts()
-
-
 def full_pipeline(pipeline: str) -> str:
     """`pipeline` as MLIR takes it: anchored at the module, with "checks" spelled out."""
     stripped = pipeline.strip()
@@ -157,7 +132,8 @@ def full_pipeline(pipeline: str) -> str:
 
 def _split(pipeline: str) -> list[str]:
     """At commas outside of brackets."""
-    parts, depth, start = [""] * 0, 0, 0
+    parts: list[str] = []
+    depth = start = 0
     for index, char in enumerate(pipeline):
         depth += (char in "({") - (char in ")}")
         if char == "," and depth == 0:
