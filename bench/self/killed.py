@@ -3,9 +3,9 @@
     python bench/self/killed.py --out bench/results/killed.json [--kills 10] [--seed 0]
 
 The run is the recording of the flash attention: rules and a model, which a local stand-in for an
-endpoint answers for. It is killed at random moments between the first request and the last, and
-resumed. Afterwards no recorded exchange may have been asked for again, no trial may be missing, and
-the result must be that of a run that nobody killed.
+endpoint answers for. Each time it is killed at a random moment after the ledger has grown, so that
+the kills are spread over the run, and resumed. Afterwards no recorded exchange may have been asked
+for again, no trial may be missing, and the result must be that of a run that nobody killed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ def held(out: Path) -> tuple[list[Trial], list[tuple[Request, Reply]]]:
         return ledger.trials(), [(e.request, e.reply) for e in ledger.exchanges()]
 
 
-def whole(server: StandIn, out: Path) -> tuple[dict[str, Any], float]:
-    """A run to its end, and how long it took, in seconds."""
-    started = time.monotonic()
+def whole(server: StandIn, out: Path) -> dict[str, Any]:
+    """A run to its end."""
     more = ["--resume"] if Ledger.is_begun(out / "ledger.sqlite") else []
     done = subprocess.run(
         command(NAME, out, *more),
@@ -54,11 +53,15 @@ def whole(server: StandIn, out: Path) -> tuple[dict[str, Any], float]:
     )
     if done.returncode != 0:
         raise SystemExit(f"exit code {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout), time.monotonic() - started
+    return json.loads(done.stdout)
 
 
-def killed(server: StandIn, out: Path, seconds: float) -> bool:
-    """Starts or resumes the run and kills it after so long; False where it had ended by itself."""
+def killed(server: StandIn, out: Path, delay_seconds: float) -> bool:
+    """Starts or resumes the run and kills it so long after its next record in the ledger.
+
+    False where it had ended by itself.
+    """
+    before = sum(map(len, held(out)))
     more = ["--resume"] if Ledger.is_begun(out / "ledger.sqlite") else []
     process = subprocess.Popen(
         command(NAME, out, *more),
@@ -67,8 +70,10 @@ def killed(server: StandIn, out: Path, seconds: float) -> bool:
         cwd=ROOT,
         env=environment(server),
     )
+    while process.poll() is None and sum(map(len, held(out))) == before:
+        time.sleep(0.1)
     try:
-        process.wait(timeout=seconds)
+        process.wait(timeout=delay_seconds)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -85,16 +90,14 @@ def main() -> int:
     generator = random.Random(arguments.seed)
     kills: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, StandIn([RECORDINGS / NAME]) as server:
-        whole(server, Path(folder) / "first")  # fills the cache of lowerings
-        expected, seconds = whole(server, Path(folder) / "whole")
+        expected = whole(server, Path(folder) / "whole")
         asked_by_whole = len(server.requests)
         out, lost = Path(folder) / "killed", 0
         trials, exchanges = [], []
         asked_when_recorded: dict[str, int] = {}
         while len(kills) < arguments.kills:
-            # What was judged is not judged again, so a resumed run is shorter than a whole one.
-            moment = generator.uniform(0.05, 0.45) * seconds
-            if not killed(server, out, moment):
+            delay = generator.uniform(0, 2)
+            if not killed(server, out, delay):
                 break
             now = held(out)
             lost += now[0][: len(trials)] != trials or now[1][: len(exchanges)] != exchanges
@@ -103,10 +106,10 @@ def main() -> int:
                 label = request.label
                 asked_when_recorded.setdefault(label, server.count(label))
             kills.append(
-                {"after_s": round(moment, 1), "trials": len(trials), "exchanges": len(exchanges)}
+                {"delay_s": round(delay, 1), "trials": len(trials), "exchanges": len(exchanges)}
             )
-            print(f"killed after {moment:.1f} s: {kills[-1]}", flush=True)
-        result, _ = whole(server, out)
+            print(f"killed: {kills[-1]}", flush=True)
+        result = whole(server, out)
         now = held(out)
         lost += now[0][: len(trials)] != trials or now[1][: len(exchanges)] != exchanges
         labels = [request.label for request, _ in now[1]]
