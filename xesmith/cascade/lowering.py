@@ -38,6 +38,13 @@ def lowered_hash(examinations: Examinations) -> str:
     )
 
 
+def has_code(examinations: Examinations) -> bool:
+    """Whether every launch at every shape has code that could be compared with another's."""
+    return bool(examinations) and all(
+        item.evidence and _hashes(item.evidence) is not None for item in examinations.values()
+    )
+
+
 def unchanged_shapes(before: Examinations, after: Examinations) -> tuple[str, ...]:
     """Names of the shapes at which both lower to the same code, launch by launch."""
     return tuple(

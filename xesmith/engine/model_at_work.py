@@ -20,6 +20,8 @@ from xesmith.stages.proposers.record import Proposal
 if TYPE_CHECKING:
     from xesmith.stages.cover.module import Outcome
 
+#: room for knowledge entries in a request; entries are never cut
+_KNOWLEDGE_TOKENS = 2000
 #: stages in a row at which the model was away, after which the run goes on without it
 _GIVE_UP_AFTER = 2
 
@@ -30,13 +32,11 @@ class ModelOptions:
 
     iterations: most tries per stage; None: as the stage says.
     samples: answers per try, the best of which is kept.
-    knowledge_tokens: room for knowledge entries in a request; entries are never cut.
     withheld: keeps the compiler's facts from the model, to learn what they are worth.
     """
 
     iterations: int | None = None
     samples: int = 1
-    knowledge_tokens: int = 2000
     withheld: bool = False
 
 
@@ -120,7 +120,7 @@ class ModelAtWork:
         chosen = self._knowledge.choose(
             stage,
             kinds,
-            options.knowledge_tokens,
+            _KNOWLEDGE_TOKENS,
             device=device.name,
             kind=device.kind,
             distribution=toolchain.triton_distribution,

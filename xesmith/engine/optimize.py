@@ -24,7 +24,7 @@ FINAL_SEEDS = (101, 102, 103)
 
 #: makes the proposers of a run, in the order in which each stage asks them
 MakeProposers = Callable[[Candidates], Sequence[ProposerAtWork]]
-#: from the kinds of findings of the baseline to the stages in their order
+#: from the baseline to the stages in their order
 OrderStages = Callable[[State], Sequence[Stage]]
 
 
@@ -37,7 +37,7 @@ class Result:
     improved: bool
     outcomes: tuple[StageOutcome, ...]
     final_check: LevelResult | None  # None: nothing changed, so there was nothing to check
-    unreached: str | None = None  # why the run's only answers of a model never came
+    unreached: str | None = None  # why no request to a model got a reply, where some were made
 
 
 class Optimizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from xesmith.cascade.examine import Examination
@@ -38,7 +38,7 @@ class Attempt:
     notes: tuple[str, ...] = ()  # of what was accepted
     reasons: tuple[str, ...] = ()
     judged: bool = False
-    failed: bool = field(default=False)  # the proposer could not work (a model that is away)
+    failed: bool = False  # the proposer could not work (a model that is away)
 
 
 class ProposerAtWork(Protocol):

@@ -468,7 +468,7 @@ def _judged(
         )
         if all(level.status == "passed" for level in levels):
             say("checking the candidate's results")
-            levels.append(judge.correctness(text, baseline, examinations=after))
+            levels.append(judge.correctness(text, baseline, examinations=after, wide=True))
         else:
             reason = "an earlier question was answered against the candidate"
             levels.append(LevelResult("correctness", "not_run", (reason,)))

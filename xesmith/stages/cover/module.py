@@ -37,7 +37,7 @@ from xesmith.stages.cover.dspy_facade import (
     lm15,
     output_field,
 )
-from xesmith.stages.cover.reply import Declined, KernelReply, ReplyFault, parse_reply
+from xesmith.stages.cover.reply import Declined, KernelReply, ReplyFault, parse_reply, told
 from xesmith.stages.proposers.judged import Judged, Judging
 from xesmith.stages.proposers.record import Proposal, Situation
 
@@ -317,10 +317,7 @@ class Cover(Module):
             try:
                 draft = talk.situation.draft.with_kernels(given.sources, given.plan)
             except PlanError as error:
-                fault = f"{error.where or 'launch plan'}: {error.what}" + (
-                    f" ({error.remedy})" if error.remedy else ""
-                )
-                return Try(number, engine.digest, given.text, given.note, fault), None
+                return Try(number, engine.digest, given.text, given.note, told(error)), None
             proposal = Proposal(draft, given.note, request=engine.digest)
             return Try(number, engine.digest, given.text, given.note), proposal
         came = engine.last.text if engine.last else ""
@@ -352,8 +349,7 @@ class Cover(Module):
         for attempt, proposal in answers:
             judged = next(verdicts) if proposal is not None else None
             attempt = replace(attempt, judged=judged)
-            new = self._is_new(talk, attempt)
-            fresh = fresh or new
+            fresh = self._is_new(talk, attempt) or fresh
             made.append(attempt)
             if judged is not None and judged.accepted:
                 accepted = judged

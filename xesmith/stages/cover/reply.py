@@ -149,10 +149,11 @@ def _plan(text: str) -> LaunchPlan:
     try:
         return LaunchPlan.from_json(text)
     except XesmithError as error:
-        raise ReplyFault(_told(error)) from error
+        raise ReplyFault(told(error)) from error
 
 
-def _told(error: XesmithError) -> str:
+def told(error: XesmithError) -> str:
+    """An error of ours in one line, for the model."""
     where = f"{error.where}: " if error.where else ""
     return f"{where}{error.what}" + (f" ({error.remedy})" if error.remedy else "")
 
@@ -203,7 +204,7 @@ def _of_whole_file(code: str, kernel_file: KernelFile) -> dict[str, str]:
     try:
         whole = KernelFile.parse(code.strip("\n") + ending, "reply")
     except XesmithError as error:
-        raise ReplyFault(_told(error)) from error
+        raise ReplyFault(told(error)) from error
     if not whole.frozen_matches(kernel_file):
         raise ReplyFault(
             "the reply is a whole file whose text outside the kernels is not the original's: "

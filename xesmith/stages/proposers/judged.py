@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xesmith.cascade.examine import Examination
-from xesmith.cascade.lowering import lowered_hash
-from xesmith.cascade.record import LevelResult, Verdict
+from xesmith.cascade.lowering import has_code, lowered_hash
+from xesmith.cascade.record import Verdict
 from xesmith.ledger import Trial
 from xesmith.stages.proposers.record import Proposal
 
@@ -28,8 +28,9 @@ class Judged:
 
     @property
     def code(self) -> str:
-        """Equal for two that the compiler made the same code of; "" where nothing was lowered."""
-        return lowered_hash(self.examinations)
+        """Equal for two that the compiler made the same code of; "" where it made none at a shape:
+        two that fail have nothing in common by that."""
+        return lowered_hash(self.examinations) if has_code(self.examinations) else ""
 
     def objections(self) -> list[str]:
         """Why it is not accepted: what refused it, and what could not be read of it."""
@@ -38,9 +39,6 @@ class Judged:
             for level in self.verdict.levels
             if level.status in ("refused", "not_read")
         ]
-
-    def level(self, name: str) -> LevelResult | None:
-        return next((item for item in self.verdict.levels if item.level == name), None)
 
 
 #: judges proposals of one stage together: one at most is accepted, the best
