@@ -66,3 +66,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
+
+
+class UnreadableLevelError(XesmithError):
+    """A level's text is malformed, too large, or of a shape that its reader does not know."""

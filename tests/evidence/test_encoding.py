@@ -13,7 +13,7 @@ from xesmith.evidence.encoding import (
     parse_encoding,
     tile,
 )
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 DPAS = (
     "#triton_intel_gpu.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, "

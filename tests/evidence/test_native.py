@@ -12,7 +12,7 @@ from xesmith.device import load_device
 from xesmith.evidence import Evidence, read
 from xesmith.evidence.native import parse_assembly, read_native, read_ze_info
 from xesmith.evidence.record import Native, NativeLoop
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 from xesmith.ghost.launch import Program
 from xesmith.lowering import Lowerer
 from xesmith.toolchain import Toolchain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from xesmith.evidence.ptx import read_ptx
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 if TYPE_CHECKING:
     from xesmith.lowering.record import Lowering

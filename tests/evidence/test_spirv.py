@@ -9,7 +9,7 @@ import pytest
 from xesmith.evidence import Evidence
 from xesmith.evidence.record import Spirv
 from xesmith.evidence.spirv import block_io_kind, is_dpas, read_spirv
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 TEXT = """
 ; SPIR-V

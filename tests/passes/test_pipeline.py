@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xesmith.errors import UsageError
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 from xesmith.passes.pipeline import CHECKS, run_pipeline
 from xesmith.passes.reference import pass_names
 

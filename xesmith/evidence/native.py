@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast
 import yaml
 
 from xesmith.evidence.record import Native, NativeLoop, Send2D, Site
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from xesmith.evidence.record import Ptx
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _VECTOR = re.compile(r"\.v([248])(?=\.|$)")

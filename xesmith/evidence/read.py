@@ -15,7 +15,7 @@ from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
 from xesmith.evidence.ttgir import read_ttgir
 from xesmith.evidence.ttir import read_ttir
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 from xesmith.lowering.record import Lowering
 
 _T = TypeVar("_T")

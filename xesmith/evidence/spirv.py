@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xesmith.evidence.record import Spirv
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError
 
 #: beyond this a module is not a kernel but an accident
 MAX_TEXT_BYTES = 256 * 1024 * 1024

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from xesmith.device import Device
 from xesmith.errors import ToolchainError, UsageError
-from xesmith.evidence.mlir import check_bounds
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.passes.mlir import check_bounds
+from xesmith.errors import UnreadableLevelError
 from xesmith.ghost.launch import Launch
 from xesmith.ir_bounds import MAX_TEXT_BYTES
 from xesmith.lowering.lowerer import target_json

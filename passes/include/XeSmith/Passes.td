@@ -44,6 +44,49 @@ def Report : Pass<"xesmith-report", "::mlir::ModuleOp"> {
   ];
 }
 
+def Evidence : Pass<"xesmith-evidence", "::mlir::ModuleOp"> {
+  let summary = "Read a kernel as xesmith's evidence holds it, for one launch";
+  let description = [{
+    Writes JSON into the module's attribute `xesmith.evidence`: an object of `kernel` (dots,
+    accesses, loops, counts), `amounts` (FLOPs and bytes per program, symbolic and as means over
+    the grid; the programs of the grid by what they run) and `layouts` (the dialect, encodings,
+    DPAS parameters and layout conversions of TTGIR). xesmith's evidence records of TTIR and TTGIR
+    are made of it; docs/schema/evidence.schema.json tells what each field means.
+
+    Integers are bounded in each program of the grid up to 65536 programs, above that in all at
+    once. What is not proven is null. `reached` is false behind a condition that the launch never
+    fulfils. Why an access is no 2D block, or a dot not on DPAS, is said in the words of
+    `xesmith-check-block-io` and `xesmith-check-dpas`.
+
+    An operation that lacks what it must have, a load without a pointer or a dot of vectors, is an
+    error: nothing is guessed.
+
+    Before, with `names=x,n values=n=4096 grid=32,1,1`:
+
+    ```mlir
+    ^bb0(%arg0: !tt.ptr<f32>, %arg1: i32):
+      %x = "tt.load"(%p, %m) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (...) -> tensor<128xf32>
+    ```
+
+    After: the same operations, and
+
+    ```mlir
+    // the module's xesmith.evidence:
+    //   {"kernel": {"accesses": [ {"op": "load", "argument": "x", "mask_always_true": true, ...} ],
+    //               ...}, "amounts": {"bytes_loaded_per_program": 512, ...}, ...}
+    ```
+  }];
+  let options = [
+    Option<"kernel", "kernel", "std::string", "", "The kernel's name; without it the first function">,
+    ListOption<"names", "names", "std::string", "Names of the arguments, in order">,
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">,
+    ListOption<"alignments", "alignments", "std::string",
+               "Alignment in bytes of pointer arguments, by number or name: 0=64">
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Checks
 //===----------------------------------------------------------------------===//
@@ -192,6 +235,33 @@ def CheckMasks : Pass<"xesmith-check-masks", "::mlir::ModuleOp"> {
 
     ```
     remark: [needless-mask] the mask of this load is true for every element
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
+def CheckOffsets : Pass<"xesmith-check-offsets", "::mlir::ModuleOp"> {
+  let summary = "Name 32-bit arithmetic on offsets that wraps around in a launch";
+  let description = [{
+    A sum or product of 32 bits that leads to an address, of numbers that are not negative, and of
+    which in some program of the grid even the smallest is beyond 2^31 - 1. That the access then
+    goes elsewhere shows at such sizes only. Finding: `offset-wraps`.
+
+    Before, with `values=1=65536 grid=65536`:
+
+    ```mlir
+    %o = "arith.muli"(%pid, %stride) : (i32, i32) -> i32
+    %p = "tt.addptr"(%arg0, %o) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [offset-wraps] this 32-bit product is 4294901760 or more in a program of the grid
     ```
   }];
   let options = [
