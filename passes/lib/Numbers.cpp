@@ -269,7 +269,7 @@ static std::optional<Interval> disjunction(Interval a, Interval b) {
 /// A predicate as 0 or 1: low 1 means always true, high 0 never.
 static std::optional<Interval> comparison(arith::CmpIPredicate predicate, Interval a, Interval b) {
   using Predicate = arith::CmpIPredicate;
-  bool natural = a.low >= 0 && b.low >= 0, always, ever;
+  bool natural = a.low >= 0 && b.low >= 0, always = false, ever = true;
   switch (predicate) {
   case Predicate::ult:
   case Predicate::ugt:

@@ -87,6 +87,34 @@ def Evidence : Pass<"xesmith-evidence", "::mlir::ModuleOp"> {
   ];
 }
 
+def Ask : Pass<"xesmith-ask", "::mlir::ModuleOp"> {
+  let summary = "Tell what is proven of the operand of each `xesmith.ask`";
+  let description = [{
+    For tests of the passes, and for whoever wonders why a pass did not fire. A remark at each
+    operation `xesmith.ask` holds JSON: `low` and `high`, bounds in each program of the grid or one
+    pair for all; `text`, an expression of arguments; `slopes`, by how much a tensor grows along
+    each dimension; `argument`, the one that a pointer goes back to. What is not known is absent.
+
+    Before, with `grid=3`:
+
+    ```mlir
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    "xesmith.ask"(%pid) : (i32) -> ()
+    ```
+
+    After: the same operations, and
+
+    ```
+    remark: {"high":[0,1,2],"low":[0,1,2],"text":"pid0"}
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Checks
 //===----------------------------------------------------------------------===//
@@ -117,7 +145,7 @@ def CheckBlockIO : Pass<"xesmith-check-block-io", "::mlir::ModuleOp"> {
 
     ```
     kernel.py:18:25: warning: [load-not-2d-block] this load of 128x32xf16 cannot be a 2D block message
-    kernel.py:18:25: note: why: its pitch is `arg4` times 2 B, not known to be a multiple of 16 B
+    kernel.py:18:25: note: why: the pitch is the argument `arg4` times 2 B, not known to be a multiple of 16 B
     kernel.py:18:25: note: mend: pass a stride that 16 divides, so that Triton specialises on it
     ```
   }];
@@ -152,7 +180,8 @@ def CheckLayoutConversions : Pass<"xesmith-check-layout-conversions", "::mlir::M
   let description = [{
     A `ttg.convert_layout`, or a `ttg.local_alloc` of a value, inside a loop moves its tile through
     shared local memory each time. A conversion from a DPAS result to the first operand of the same
-    DPAS stays in registers and is left out. Finding: `layout-conversion-in-loop`.
+    DPAS, and one between layouts of equal ownership, stays in registers and is left out. The
+    bytes are those of the buffer that it goes through, its rows padded. Finding: `layout-conversion-in-loop`.
 
     Before:
 
@@ -166,7 +195,7 @@ def CheckLayoutConversions : Pass<"xesmith-check-layout-conversions", "::mlir::M
 
     ```
     warning: [layout-conversion-in-loop] a tile of 128x32xf16 changes its layout in every iteration (8192 B)
-    note: why: from blocked to dot_op of dpas, through shared local memory
+    note: why: from blocked to dot operand 0 of dpas, through shared local memory
     ```
   }];
 }
