@@ -113,7 +113,7 @@ def test_ir_that_no_reader_knows_is_named(cuda_lowering: Lowering, tmp_path: Pat
     levels = {**cuda_lowering.levels, "ttir_generic": str(strange)}
     found = read(replace(cuda_lowering, levels=levels))
     assert found.ttir is None
-    assert "does not understand this file: IndexError" in found.not_read["ttir"]
+    assert "malformed tt.dot" in found.not_read["ttir"]
     assert found.ttgir is not None
 
 
