@@ -142,7 +142,7 @@ StringRef xesmith::accessName(Operation *op) {
 }
 
 StringRef xesmith::accessKind(Operation *access) {
-  switch (viewType(access->getOperand(0).getType()).kind) {
+  switch (typeKind(access->getOperand(0).getType())) {
   case TypeKind::BlockPointer:
     return "block_pointer";
   case TypeKind::Descriptor:

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -237,7 +238,7 @@ static std::optional<Interval> quotient(Interval a, Interval b) {
   return Interval{*std::min_element(ends, ends + 4), *std::max_element(ends, ends + 4)};
 }
 
-static std::optional<Interval> remainder(Interval a, Interval b) {
+static std::optional<Interval> leftOver(Interval a, Interval b) {
   if (b.low < 1)
     return std::nullopt;
   if (a.low < 0)
@@ -266,81 +267,106 @@ static std::optional<Interval> disjunction(Interval a, Interval b) {
   return Interval{std::max(a.low, b.low), std::max(a.high, b.high)};
 }
 
-/// A predicate as 0 or 1: low 1 means always true, high 0 never.
-static std::optional<Interval> comparison(arith::CmpIPredicate predicate, Interval a, Interval b) {
-  using Predicate = arith::CmpIPredicate;
-  bool natural = a.low >= 0 && b.low >= 0, always = false, ever = true;
-  switch (predicate) {
-  case Predicate::ult:
-  case Predicate::ugt:
-  case Predicate::ule:
-  case Predicate::uge:
-    if (!natural)
-      return std::nullopt;
-    break;
-  default:
-    break;
-  }
-  switch (predicate) {
-  case Predicate::ugt:
-  case Predicate::sgt:
-    std::swap(a, b);
-    [[fallthrough]];
-  case Predicate::ult:
-  case Predicate::slt:
-    always = a.high < b.low;
-    ever = a.low < b.high;
-    break;
-  case Predicate::uge:
-  case Predicate::sge:
-    std::swap(a, b);
-    [[fallthrough]];
-  case Predicate::ule:
-  case Predicate::sle:
-    always = a.high <= b.low;
-    ever = a.low <= b.high;
-    break;
-  case Predicate::eq:
-  case Predicate::ne: {
-    bool apart = a.high < b.low || b.high < a.low;
-    bool equal = a.low == a.high && b.low == b.high && a.low == b.low;
-    bool negated = predicate == Predicate::ne;
-    always = negated ? apart : equal;
-    ever = negated ? !equal : !apart;
-    break;
-  }
-  }
-  return Interval{always, ever};
+static std::optional<Interval> least(Interval a, Interval b) {
+  return Interval{std::min(a.low, b.low), std::min(a.high, b.high)};
 }
 
-/// What an operation on two integers makes of their bounds.
-static std::optional<Interval> applied(Operation *op, Interval a, Interval b) {
-  bool natural = a.low >= 0 && b.low >= 0;
-  if (isa<arith::AddIOp>(op))
-    return added(a, b);
-  if (isa<arith::SubIOp>(op))
-    return difference(a, b);
-  if (isa<arith::MulIOp>(op))
-    return product(a, b);
-  if (isa<arith::DivSIOp>(op) || (isa<arith::DivUIOp>(op) && natural))
-    return quotient(a, b);
-  if (isa<arith::RemSIOp>(op) || (isa<arith::RemUIOp>(op) && natural))
-    return remainder(a, b);
-  if (isa<arith::MinSIOp>(op) || (isa<arith::MinUIOp>(op) && natural))
-    return Interval{std::min(a.low, b.low), std::min(a.high, b.high)};
-  if (isa<arith::MaxSIOp>(op) || (isa<arith::MaxUIOp>(op) && natural))
-    return Interval{std::max(a.low, b.low), std::max(a.high, b.high)};
-  if (isa<arith::AndIOp>(op))
-    return conjunction(a, b);
-  if (isa<arith::OrIOp>(op))
-    return disjunction(a, b);
-  if (isa<arith::ShLIOp>(op) && b.low == b.high && b.low >= 0 && b.low < 62)
-    return product(a, {int64_t(1) << b.low, int64_t(1) << b.low});
-  if (isa<arith::ShRSIOp>(op) && b.low == b.high && b.low >= 0 && b.low < 63)
-    return Interval{a.low >> b.low, a.high >> b.low};
+static std::optional<Interval> most(Interval a, Interval b) {
+  return Interval{std::max(a.low, b.low), std::max(a.high, b.high)};
+}
+
+static std::optional<Interval> shiftedLeft(Interval a, Interval b) {
+  if (b.low != b.high || b.low < 0 || b.low > 61)
+    return std::nullopt;
+  return product(a, {int64_t(1) << b.low, int64_t(1) << b.low});
+}
+
+static std::optional<Interval> shiftedRight(Interval a, Interval b) {
+  if (b.low != b.high || b.low < 0 || b.low > 62)
+    return std::nullopt;
+  return Interval{a.low >> b.low, a.high >> b.low};
+}
+
+// Predicates are 0 or 1: low 1 means always true, high 0 never.
+
+static std::optional<Interval> below(Interval a, Interval b) {
+  return Interval{a.high < b.low, a.low < b.high};
+}
+
+static std::optional<Interval> atMost(Interval a, Interval b) {
+  return Interval{a.high <= b.low, a.low <= b.high};
+}
+
+static std::optional<Interval> same(Interval a, Interval b) {
+  return Interval{a.low == a.high && b.low == b.high && a.low == b.low,
+                  !(a.high < b.low || b.high < a.low)};
+}
+
+static std::optional<Interval> unequal(Interval a, Interval b) {
+  Interval whole = *same(a, b);
+  return Interval{1 - whole.high, 1 - whole.low};
+}
+
+using Together = std::optional<Interval> (*)(Interval, Interval);
+
+template <Together together>
+static std::optional<Interval> swapped(Interval a, Interval b) {
+  return together(b, a);
+}
+
+/// Unsigned operations are as signed ones where nothing is negative.
+template <Together together>
+static std::optional<Interval> natural(Interval a, Interval b) {
+  return a.low >= 0 && b.low >= 0 ? together(a, b) : std::nullopt;
+}
+
+static Together comparison(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::eq:
+    return same;
+  case arith::CmpIPredicate::ne:
+    return unequal;
+  case arith::CmpIPredicate::slt:
+    return below;
+  case arith::CmpIPredicate::sle:
+    return atMost;
+  case arith::CmpIPredicate::sgt:
+    return swapped<below>;
+  case arith::CmpIPredicate::sge:
+    return swapped<atMost>;
+  case arith::CmpIPredicate::ult:
+    return natural<below>;
+  case arith::CmpIPredicate::ule:
+    return natural<atMost>;
+  case arith::CmpIPredicate::ugt:
+    return natural<swapped<below>>;
+  case arith::CmpIPredicate::uge:
+    return natural<swapped<atMost>>;
+  }
+  return nullptr;
+}
+
+/// What an operation on two integers makes of their bounds; null where that is not followed.
+static Together operatorOf(Operation *op) {
   if (auto compare = dyn_cast<arith::CmpIOp>(op))
-    return comparison(compare.getPredicate(), a, b);
-  return std::nullopt;
+    return comparison(compare.getPredicate());
+  return llvm::TypeSwitch<Operation *, Together>(op)
+      .Case([](arith::AddIOp) { return added; })
+      .Case([](arith::SubIOp) { return difference; })
+      .Case([](arith::MulIOp) { return product; })
+      .Case([](arith::DivSIOp) { return quotient; })
+      .Case([](arith::DivUIOp) { return natural<quotient>; })
+      .Case([](arith::RemSIOp) { return leftOver; })
+      .Case([](arith::RemUIOp) { return natural<leftOver>; })
+      .Case([](arith::MinSIOp) { return least; })
+      .Case([](arith::MinUIOp) { return natural<least>; })
+      .Case([](arith::MaxSIOp) { return most; })
+      .Case([](arith::MaxUIOp) { return natural<most>; })
+      .Case([](arith::AndIOp) { return conjunction; })
+      .Case([](arith::OrIOp) { return disjunction; })
+      .Case([](arith::ShLIOp) { return shiftedLeft; })
+      .Case([](arith::ShRSIOp) { return shiftedRight; })
+      .Default(Together(nullptr));
 }
 
 std::optional<Bounds> Numbers::computeRange(Value value, unsigned depth) {
@@ -400,7 +426,8 @@ std::optional<Bounds> Numbers::computeRange(Value value, unsigned depth) {
   }
   if (isa<scf::ForOp>(op))
     return carried(op, index, /*after=*/true, depth);
-  if (!isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getNumOperands() != 2)
+  Together together = op->getNumOperands() == 2 ? operatorOf(op) : nullptr;
+  if (!together)
     return std::nullopt;
   std::optional<Bounds> a = rangeAt(op->getOperand(0), depth + 1);
   std::optional<Bounds> b = rangeAt(op->getOperand(1), depth + 1);
@@ -410,7 +437,7 @@ std::optional<Bounds> Numbers::computeRange(Value value, unsigned depth) {
     a = Bounds(typeRange(64));
     a->ofType = true;
   }
-  return combined(*a, *b, [&](Interval x, Interval y) { return applied(op, x, y); });
+  return combined(*a, *b, together);
 }
 
 std::optional<Bounds> Numbers::ofBlockArgument(BlockArgument argument, unsigned depth) {
@@ -732,7 +759,7 @@ std::string Numbers::text(Value value, unsigned depth) {
 
 std::string Numbers::computeText(Value value, unsigned depth) {
   if (functionArgument(value))
-    return viewType(value.getType()).ofPointers ? "" : nameOf(cast<BlockArgument>(value));
+    return holdsPointers(value.getType()) ? "" : nameOf(cast<BlockArgument>(value));
   Operation *op = value.getDefiningOp();
   if (!op)
     return "";

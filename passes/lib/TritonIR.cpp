@@ -66,12 +66,66 @@ std::string xesmith::printed(Type type) {
   return text;
 }
 
+/// The text of an encoding. MLIR's printer takes longer to set itself up than most passes run, so
+/// what Triton's encodings look like is written here.
+static std::string encodingText(Attribute encoding) {
+  auto opaque = dyn_cast<OpaqueAttr>(encoding);
+  StringRef data = opaque ? opaque.getAttrData() : "";
+  StringRef body = data.drop_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  if (data.empty() || !llvm::isAlpha(data.front()) ||
+      !(body.empty() || (body.starts_with("<") && body.ends_with(">"))))
+    return printed(encoding);
+  return ("#" + opaque.getDialectNamespace().getValue() + "." + data).str();
+}
+
+static std::string elementText(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
+    return "i" + std::to_string(integer.getWidth());
+  return type.isF16()    ? "f16"
+         : type.isF32()  ? "f32"
+         : type.isBF16() ? "bf16"
+                         : printed(type);
+}
+
 /// "ptr<f16>" or "ptr<f16, 1>" -> "f16".
 static std::string pointee(StringRef data) {
   StringRef rest;
   if (!data.consume_front("ptr<") || !data.consume_back(">"))
     return "";
   return firstPart(data, rest).str();
+}
+
+static OpaqueType opaqueOf(Type type, StringRef dialect) {
+  auto opaque = dyn_cast<OpaqueType>(type);
+  return opaque && opaque.getDialectNamespace() == dialect ? opaque : OpaqueType();
+}
+
+TypeKind xesmith::typeKind(Type type) {
+  if (isa<RankedTensorType>(type))
+    return TypeKind::Tensor;
+  if (OpaqueType opaque = opaqueOf(type, "tt")) {
+    StringRef data = opaque.getTypeData();
+    if (data.starts_with("ptr<"))
+      return data.starts_with("ptr<tensor<") ? TypeKind::BlockPointer : TypeKind::Pointer;
+    if (data.starts_with("tensordesc<"))
+      return TypeKind::Descriptor;
+  }
+  OpaqueType memory = opaqueOf(type, "ttg");
+  return memory && memory.getTypeData().starts_with("memdesc<") ? TypeKind::Memory
+                                                                : TypeKind::Scalar;
+}
+
+bool xesmith::holdsPointers(Type type) {
+  switch (typeKind(type)) {
+  case TypeKind::Tensor:
+    return bool(opaqueOf(cast<RankedTensorType>(type).getElementType(), "tt"));
+  case TypeKind::Pointer:
+  case TypeKind::BlockPointer:
+  case TypeKind::Descriptor:
+    return true;
+  default:
+    return false;
+  }
 }
 
 TypeView xesmith::viewType(Type type) {
@@ -84,14 +138,14 @@ TypeView xesmith::viewType(Type type) {
       view.element = pointee(opaque.getTypeData());
       view.ofPointers = true;
     } else
-      view.element = printed(tensor.getElementType());
+      view.element = elementText(tensor.getElementType());
     if (Attribute encoding = tensor.getEncoding())
-      view.encoding = printed(encoding);
+      view.encoding = encodingText(encoding);
     return view;
   }
   auto opaque = dyn_cast<OpaqueType>(type);
   if (!opaque) {
-    view.element = printed(type);
+    view.element = elementText(type);
     return view;
   }
   StringRef data = opaque.getTypeData(), dialect = opaque.getDialectNamespace().getValue();
@@ -241,7 +295,7 @@ Value xesmith::maskOf(Operation *op) {
   Value pointer = operand(op, 0);
   if (!pointer || !(isLoad(op) || isStore(op) || isPrefetch(op)))
     return {};
-  TypeKind kind = viewType(pointer.getType()).kind;
+  TypeKind kind = typeKind(pointer.getType());
   if (kind == TypeKind::BlockPointer || kind == TypeKind::Descriptor)
     return {};
   // A store's value may itself be a predicate: the mask is what comes after it.
@@ -292,7 +346,7 @@ SmallVector<Value> xesmith::pointerSources(Value pointer) {
   } else {
     bool select = nameOf(op) == "arith.select";
     for (Value value : op->getOperands())
-      if ((select || found.empty()) && viewType(value.getType()).ofPointers)
+      if ((select || found.empty()) && holdsPointers(value.getType()))
         found.push_back(value);
   }
   return found;
@@ -439,7 +493,7 @@ BlockArgument xesmith::baseArgument(Value pointer) {
       continue;
     if (functionArgument(current)) {
       auto argument = cast<BlockArgument>(current);
-      if (!viewType(current.getType()).ofPointers || (found && found != argument))
+      if (!holdsPointers(current.getType()) || (found && found != argument))
         return {};
       found = argument;
       continue;

@@ -42,8 +42,7 @@ def slm_bytes(source: str, destination: str, shape: str, element: str = "f16") -
     """Of a conversion between two layouts."""
     first, second = (f"tensor<{shape}x{element}, {e}>" for e in (source, destination))
     (conversion,) = read(
-        f'%a = "x.make"() : () -> {first} '
-        f'%b = "ttg.convert_layout"(%a) : ({first}) -> {second}'
+        f'%a = "x.make"() : () -> {first} %b = "ttg.convert_layout"(%a) : ({first}) -> {second}'
     ).layout_conversions
     assert (conversion.source, conversion.destination) == (source, destination)
     return conversion.slm_bytes

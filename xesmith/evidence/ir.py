@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from xesmith.errors import UnreadableLevelError
+from xesmith.errors import ToolchainError, UnreadableLevelError, UsageError
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.passes.pipeline import run_pipeline
+from xesmith.passes.plugin import REMEDY
 
 #: names that pass options can hold; Triton's own are such
 _NAME = re.compile(r"[\w.]+")
@@ -18,9 +19,14 @@ def ir_facts(text: str, launch: Launch) -> dict[str, Any]:
 
     Raises:
         UnreadableLevelError: not a kernel in generic form.
-        ToolchainError: the passes are not built, or the bindings are missing.
+        ToolchainError: the passes are not built or are older, or the bindings are missing.
     """
-    result = run_pipeline(text, f"xesmith-evidence{{{_options(launch)}}}", keep_text=False)
+    try:
+        result = run_pipeline(text, f"xesmith-evidence{{{_options(launch)}}}", keep_text=False)
+    except UsageError as error:
+        raise ToolchainError(
+            f"the MLIR passes are not those of this xesmith: {error.what}", remedy=REMEDY
+        ) from error
     if result.evidence is None:
         raise UnreadableLevelError("the pass gave no evidence")
     return result.evidence

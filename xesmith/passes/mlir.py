@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from typing import Any
 
 from xesmith.errors import ToolchainError, UnreadableLevelError
@@ -30,6 +31,8 @@ class Bindings:
                 f"the MLIR Python bindings do not load: {error}",
                 remedy="pip install 'xtc-mlir-python-bindings>=22.1.8,<23'",
             ) from error
+        #: held while a module is parsed and worked on: the context itself is for one thread
+        self.lock = threading.RLock()
         self._context: Any = None
         self._text_bytes = 0
 

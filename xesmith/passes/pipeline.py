@@ -81,6 +81,11 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         check_bounds(expanded)  # aliases in aliases grow
         text = expanded
     mlir = load_plugin()
+    with bindings().lock:
+        return _run(mlir, text, pipeline, keep_text)
+
+
+def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
     context = bindings().context(len(text))
     said: list[Remark] = []
     manager = _manager(mlir, context, pipeline)

@@ -42,6 +42,9 @@ struct TypeView {
 };
 
 TypeView viewType(Type type);
+/// The same of `viewType`, which reads and copies all of a type's text.
+TypeKind typeKind(Type type);
+bool holdsPointers(Type type);
 
 /// Operand `index`, or null.
 Value operand(Operation *op, unsigned index);
