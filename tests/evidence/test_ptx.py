@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from xesmith.evidence.ptx import read_ptx
 from xesmith.errors import UnreadableLevelError
+from xesmith.evidence.ptx import read_ptx
 
 if TYPE_CHECKING:
     from xesmith.lowering.record import Lowering

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xesmith.errors import UsageError
-from xesmith.errors import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError, UsageError
 from xesmith.passes.pipeline import CHECKS, run_pipeline
 from xesmith.passes.reference import pass_names
 

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.native import read_native
 from xesmith.evidence.ptx import read_ptx
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
 from xesmith.evidence.ttgir import read_ttgir
 from xesmith.evidence.ttir import read_ttir
-from xesmith.errors import UnreadableLevelError
 from xesmith.lowering.record import Lowering
 
 _T = TypeVar("_T")

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xesmith.errors import UsageError, nearest
-from xesmith.passes.mlir import bindings, check_bounds
-from xesmith.errors import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError, UsageError, nearest
 from xesmith.lowering.generic import expand_aliases
+from xesmith.passes.mlir import bindings, check_bounds
 from xesmith.passes.plugin import load_plugin
 from xesmith.passes.reference import pass_names
 
