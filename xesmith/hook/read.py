@@ -15,7 +15,7 @@ from xesmith.errors import UsageError
 from xesmith.hook.source import FunctionText
 from xesmith.hook.trace import FUNCTIONS, INDEX, KERNELS, LOWERING, events
 from xesmith.lowering.native import add_native
-from xesmith.lowering.record import LEVEL_FILES, Lowering
+from xesmith.lowering.record import LEVEL_FILES, Lowering, without_launch
 from xesmith.toolchain.record import NativeTools
 
 
@@ -138,7 +138,8 @@ def _lowering(folder: Path) -> Lowering:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"the record is damaged: {error}", where=str(file)) from error
     levels = {level: str(folder / name) for level, name in made.levels.items()}
-    return replace(made, levels=levels)
+    # Earlier traces state a grid of one program, which no compile knows.
+    return replace(without_launch(made), levels=levels)
 
 
 def device_of(kernel: TracedKernel, target: str | None) -> Device:

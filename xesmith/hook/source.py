@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from xesmith.ghost.launch import Launch
+from xesmith.ghost.launch import ANY_GRID, Launch
 from xesmith.ghost.position import function_position
 from xesmith.lowering.options import OptionError, grf_mode, reported
 
@@ -73,7 +73,7 @@ def launch_of(src: Any, metadata: Mapping[str, Any]) -> Launch:
         kernel=str(getattr(function, "__name__", src.name)).lstrip("@"),
         file=file,
         line=line,
-        grid=(1, 1, 1),
+        grid=ANY_GRID,
         signature={str(k): str(v) for k, v in src.signature.items()},
         values={},
         constexprs={
