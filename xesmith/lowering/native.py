@@ -97,7 +97,7 @@ def add_native(
     folder = Path(spirv).parent
     levels = dict(lowering.levels)
     not_read = dict(lowering.not_read)
-    _disassemble_spirv(tools, Path(spirv), levels, not_read)
+    disassemble_spirv(tools, Path(spirv), levels, not_read)
     build, notes = _build_as_loaded(
         lowering, tools, folder, ocloc_device, larger_grf, retry_rule(triton_version), timeout_s
     )
@@ -180,7 +180,7 @@ def _run_ocloc(
         "IGC_DumpToCustomDir": str(dump),
     }
     try:
-        exit_code, log, timed_out = _run(command, environment, work, timeout_s)
+        exit_code, log, timed_out = run_tool(command, environment, work, timeout_s)
         made.seconds = time.perf_counter() - started
         log_path.write_text(log)
         made.levels["native_log"] = str(log_path)
@@ -200,10 +200,10 @@ def _run_ocloc(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(
+def run_tool(
     command: list[str], environment: Mapping[str, str], folder: Path, timeout_s: float
 ) -> tuple[int, str, bool]:
-    """(exit code, output, whether it was ended at its limit)."""
+    """(exit code, output, whether it was ended at its limit) of a native tool, run in `folder`."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -316,7 +316,7 @@ def _quote(listing: Path, file: str, source: str) -> None:
     listing.write_text("".join(out))
 
 
-def _disassemble_spirv(
+def disassemble_spirv(
     tools: NativeTools, spirv: Path, levels: dict[str, str], not_read: dict[str, str]
 ) -> None:
     if not tools.spirv_dis:
