@@ -76,12 +76,12 @@ def predict(evidence: Evidence, device: Device) -> Prediction:
         return _not_predicted(f"{device.name} has no {', '.join(missing)}")
     if device.kind != "xpu":
         return _not_predicted("the model knows Intel GPUs only")
+    if evidence.launch["grid"] is None:
+        return _not_predicted("no launch is known")
     for level in ("ttir", "ttgir", "native"):
         if getattr(evidence, level) is None:
             reason = evidence.not_read.get(level)
             return _not_predicted(f"{level} was not read" + (f": {reason}" if reason else ""))
-    if evidence.launch["grid"] is None:
-        return _not_predicted("no launch is known")
     if evidence.failure is not None:
         return _not_predicted(f"it cannot run: {evidence.failure['message']}")
     resident = residency(evidence, device)

@@ -79,7 +79,7 @@ def read(lowering: Lowering) -> Evidence:
             kernel=_native_name(lowering),
             arguments=[n for n, kind in launch.signature.items() if kind != "constexpr"],
             shared_bytes=shared_bytes,
-            source_file=launch.file,
+            source_file=launch.file or None,
         ),
     )
     if native is not None and ttgir is not None:

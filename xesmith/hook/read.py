@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xesmith.device import Device, device_names, load_device
+from xesmith.device import Device, device_of_target, load_device
 from xesmith.errors import UsageError
 from xesmith.hook.source import FunctionText
 from xesmith.hook.trace import FUNCTIONS, INDEX, KERNELS, LOWERING, events
@@ -157,20 +157,14 @@ def device_of(kernel: TracedKernel, target: str | None) -> Device:
                 f"for {backend}"
             )
         return device
-    for name in device_names():
-        device = load_device(name)
-        if device.kind == backend and arch in (device.title, _capability(device)):
-            return device
+    found = device_of_target(backend, arch)
+    if found is not None:
+        return found
     raise UsageError(
         f"no device file is for {kernel.lowering.device}",
         where=str(kernel.folder),
         remedy="name the device: --target NAME",
     )
-
-
-def _capability(device: Device) -> str | None:
-    fact = device.fact("compute_capability")
-    return None if fact is None else str(fact.value).replace(".", "")
 
 
 def with_native(kernel: TracedKernel, device: Device, tools: NativeTools | None) -> Lowering:

@@ -65,6 +65,21 @@ def zebin_section(data: bytes, name: str) -> bytes | None:
         return None
 
 
+def zebin_info(data: bytes, kernel: str, where: str) -> str:
+    """The .ze_info of a binary that holds code for a kernel.
+
+    Raises:
+        UsageError: it is malformed.
+    """
+    try:
+        info, fault = read_zebin(data, kernel)
+    except _MALFORMED as error:
+        info, fault = "", _said(error)
+    if fault is not None:
+        raise UsageError(f"the native binary is malformed: {fault}", where=where)
+    return info
+
+
 def zebin_text(
     data: bytes, kernel: str, tools: NativeTools, folder: Path, where: str
 ) -> tuple[str, str]:
@@ -74,12 +89,7 @@ def zebin_text(
         UsageError: the binary is malformed.
         ToolchainError: ocloc does not disassemble it.
     """
-    try:
-        info, fault = read_zebin(data, kernel)
-    except _MALFORMED as error:
-        info, fault = "", _said(error)
-    if fault is not None:
-        raise UsageError(f"the native binary is malformed: {fault}", where=where)
+    info = zebin_info(data, kernel, where)
     file = folder / "kernel.zebin"
     file.write_bytes(data)
     out = folder / "sections"

@@ -27,6 +27,7 @@ from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
 from xesmith.toolchain.record import NativeTools
 
 OCLOC_TIMEOUT_SECONDS = 180.0
+SPIRV_DIS_TIMEOUT_SECONDS = 60.0
 
 _LEVELS = ("zebin", "ze_info", "asm", "native_log")
 _DUMP_NAME = re.compile(r"_(?:(?P<retry>\d+)_)?simd\d+_.*\.asm$")
@@ -319,16 +320,18 @@ def _quote(listing: Path, file: str, source: str) -> None:
 def disassemble_spirv(
     tools: NativeTools, spirv: Path, levels: dict[str, str], not_read: dict[str, str]
 ) -> None:
+    """Puts the text of a SPIR-V file into `levels`, or into `not_read` why there is none."""
     if not tools.spirv_dis:
         not_read["spirv_text"] = "spirv-dis is not on this machine"
         return
     path = spirv.parent / LEVEL_FILES["spirv_text"]
     command = [*tools.spirv_dis, "--no-color", "-o", str(path), str(spirv)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode == 0:
+    code, log, timed_out = run_tool(command, os.environ, spirv.parent, SPIRV_DIS_TIMEOUT_SECONDS)
+    if code == 0:
         levels["spirv_text"] = str(path)
     else:
-        not_read["spirv_text"] = f"spirv-dis: {done.stderr.strip()[:200]}"
+        said = "it does not end" if timed_out else log.strip()[:200] or f"exit code {code}"
+        not_read["spirv_text"] = f"spirv-dis: {said}"
 
 
 def _cause(log: str) -> str | None:
