@@ -14,7 +14,7 @@ from xesmith.evidence.native import read_native
 from xesmith.evidence.ptx import read_ptx
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.evidence.unreadable import NOT_UNDERSTOOD, UnreadableLevelError
 from xesmith.lowering.record import Lowering
 
 _T = TypeVar("_T")
@@ -25,14 +25,6 @@ _DEBUG_OPCODES = frozenset(
         "OpMemberName", "OpModuleProcessed",
     }
 )  # fmt: skip
-_NOT_UNDERSTOOD = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 _ID = re.compile(r"%\w+")
 
 
@@ -54,7 +46,7 @@ def read(lowering: Lowering) -> Evidence:
             missing[name] = f"the file of level {name} can't be read: {error}"
         except UnreadableLevelError as error:
             missing[name] = error.what
-        except _NOT_UNDERSTOOD as error:
+        except NOT_UNDERSTOOD as error:
             # A compiler newer than the reader: name it, and count nothing as read.
             kind = type(error).__name__
             missing[name] = f"the reader of {name} does not understand this file: {kind}: {error}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-
 #: stands where the grid of a launch is not known: what is proven for it holds for every grid
 ANY_GRID = (2**31 - 1, 2**31 - 1, 2**31 - 1)
 

@@ -31,7 +31,8 @@ _MALFORMED = (
     ArithmeticError, AssertionError, MemoryError, RecursionError, OSError,
 )  # fmt: skip
 _COMPACTED = re.compile(r"\{[^{}]*\bCompacted\b[^{}]*\}")
-_END_OF_THREAD = re.compile(r"\{[^{}]*\bEOT\b[^{}]*\}")
+#: what the last instruction of a kernel carries
+END_OF_THREAD = re.compile(r"\{[^{}]*\bEOT\b[^{}]*\}")
 
 
 def zebin_kernels(data: bytes, where: str) -> list[str]:
@@ -97,7 +98,9 @@ def zebin_text(
     code, log, timed_out = run_tool(command, os.environ, folder, DISASM_TIMEOUT_SECONDS)
     listing = out / f".text.{kernel}.asm"
     if timed_out or code != 0 or not listing.is_file():
-        said = "it does not end" if timed_out else log.strip()[-300:] or f"exit code {code}"
+        said = (
+            "it does not end" if timed_out else " ".join(log.split())[-300:] or f"exit code {code}"
+        )
         raise ToolchainError(
             f"ocloc does not disassemble the native binary: {said}",
             where=where,
@@ -119,25 +122,32 @@ def _line_table(data: bytes) -> list[tuple[int, str, int]]:
             return []
         dwarf: Any = elf.get_dwarf_info(relocate_dwarf_sections=False)
         for unit in dwarf.iter_CUs():
-            program: Any = dwarf.line_program_for_CU(unit)
-            for entry in () if program is None else program.get_entries():
-                state = entry.state
-                if state is not None and not state.end_sequence:
-                    file = _file_name(program.header, state.file)
-                    found.append((state.address, file, state.line))
+            found += _rows(dwarf.line_program_for_CU(unit))
     except _MALFORMED:
         return []
     return sorted(found, key=lambda row: row[0])
 
 
+def _rows(program: Any) -> list[tuple[int, str, int]]:
+    if program is None:
+        return []
+    states = [entry.state for entry in program.get_entries()]
+    return [
+        (state.address, _file_name(program.header, state.file), state.line)
+        for state in states
+        if state is not None and not state.end_sequence
+    ]
+
+
 def _file_name(header: Any, number: int) -> str:
-    index = number - 1 if header["version"] < 5 else number
-    entry = header["file_entry"][index]
-    name = entry["name"].decode(errors="replace")
+    """By the header of a line table; numbers start at 1 before DWARF 5."""
+    first = 1 if header["version"] < 5 else 0
+    entry = header["file_entry"][number - first]
+    name = str(entry["name"], "utf-8", "replace")
     folders: list[bytes] = list(header["include_directory"])
-    folder = entry["dir_index"] - (1 if header["version"] < 5 else 0)
+    folder: int = entry["dir_index"] - first
     if 0 <= folder < len(folders):
-        return os.path.join(folders[folder].decode(errors="replace"), name)
+        return os.path.join(str(folders[folder], "utf-8", "replace"), name)
     return name
 
 
@@ -147,7 +157,7 @@ def _with_lines(text: str, table: list[tuple[int, str, int]]) -> str:
     What follows the end fills up the last fetch and never runs.
     """
     lines = text.splitlines()
-    last = max((i for i, line in enumerate(lines) if _END_OF_THREAD.search(line)), default=None)
+    last = max((i for i, line in enumerate(lines) if END_OF_THREAD.search(line)), default=None)
     return "\n".join(_annotated(lines[: None if last is None else last + 1], table)) + "\n"
 
 

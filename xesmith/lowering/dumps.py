@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from xesmith.device import Device, device_of_target, load_device
 from xesmith.errors import ToolchainError, UsageError, XesmithError, nearest
-from xesmith.evidence.mlir import parse_module
+from xesmith.evidence.mlir import UNNAMED_TEXT, parse_module
 from xesmith.evidence.native import parse_assembly
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.evidence.unreadable import NOT_UNDERSTOOD, UnreadableLevelError
 from xesmith.ghost.launch import ANY_GRID, Launch
-from xesmith.lowering.disassembly import zebin_info, zebin_kernels, zebin_section, zebin_text
+from xesmith.lowering.disassembly import (
+    END_OF_THREAD,
+    zebin_info,
+    zebin_kernels,
+    zebin_section,
+    zebin_text,
+)
 from xesmith.lowering.native import add_native, disassemble_spirv
 from xesmith.lowering.options import options_of_metadata
 from xesmith.lowering.record import LEVEL_FILES, Lowering, without_launch
@@ -40,6 +46,8 @@ _INTEL_GT, _CUDA = 205, 190  # machines of ELF
 _HEAD_CHARACTERS = 1 << 20
 _ISA = re.compile(r"^(?:\(\S+\))?\s*\w[\w.]* \(\d+\|M\d+\)", re.M)
 _ENTRY_POINT = re.compile(r'^\s*OpEntryPoint\s+\w+\s+%\w+\s+"([^"]+)"', re.M)
+_FUNCTION = re.compile(r"^\s*%\w+ = OpFunction ", re.M)
+_FUNCTION_END = re.compile(r"^\s*OpFunctionEnd\b", re.M)
 _PTX_ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.M)
 _PTX_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.M)
 _TTGIR_TARGET = re.compile(r'"?ttg\.target"? = "(\w+):(\w+)"')
@@ -288,6 +296,9 @@ class _Work:
         return path
 
 
+_Reader = Callable[[_Work, Dump, "str | None"], None]
+
+
 def lower_dumps(
     dumps: Sequence[Dump],
     device: Device,
@@ -329,20 +340,20 @@ def lower_dumps(
     for level in levels:
         dump = given[level]
         try:
-            readers[level](work, dump, kernel)
+            _understood(readers[level], work, dump, kernel)
         except XesmithError as error:
-            if len(levels) == 1:
-                raise error if error.where else _at(error, dump) from error
+            if len(levels) == 1 or isinstance(error, UsageError):
+                raise _at(error, dump) from error
             work.not_read[_evidence_level(level)] = error.what
     for level in _LEVELS[device.kind]:
         if not any(_evidence_level(one) == level for one in (*levels, *work.levels)):
             work.not_read.setdefault(level, NOT_GIVEN)
     if device.kind != "xpu":
         work.not_read |= dict.fromkeys(("spirv", "native"), "this compiler lowers to PTX")
-    if "llir" in given:
-        work.notes.append(f"{given['llir'].path.name} is not read: SPIR-V and PTX tell what it says")
-    if "cubin" in given:
-        work.notes.append(f"{given['cubin'].path.name} is not read: PTX tells what it was made of")
+    for level in ("llir", "cubin"):
+        if level in given:
+            note = f"{given[level].path.name} is not read; {_NOT_READ_ALONE[level]}"
+            work.notes.append(note)
     launch = _launch(work, metadata, kernel, values or {}, grid)
     version = metadata.get("triton_version")
     distribution = "triton-xpu" if device.kind == "xpu" else "triton"
@@ -362,9 +373,18 @@ def lower_dumps(
     return _with_native(lowering, work) if build_native else lowering
 
 
+def _understood(reader: _Reader, work: _Work, dump: Dump, kernel: str | None) -> None:
+    try:
+        reader(work, dump, kernel)
+    except NOT_UNDERSTOOD as error:
+        raise UnreadableLevelError(
+            f"{_NAMES[dump.level]} is malformed: {type(error).__name__}: {str(error)[:200]}"
+        ) from error
+
+
 def _at(error: XesmithError, dump: Dump) -> XesmithError:
     kind = UsageError if isinstance(error, UnreadableLevelError) else type(error)
-    return kind(error.what, where=str(dump.path), remedy=error.remedy)
+    return kind(error.what, where=error.where or str(dump.path), remedy=error.remedy)
 
 
 def _evidence_level(level: str) -> str:
@@ -424,7 +444,10 @@ def _read_ir(work: _Work, dump: Dump, kernel: str | None) -> None:
             for index, value in enumerate(arguments)
         }
         if function.site.file is not None:
-            work.site = (function.site.file, function.site.line or 0)
+            # MLIR gives operations without a location that of the text itself.
+            is_dump = function.site.file == UNNAMED_TEXT
+            file = str(dump.path) if is_dump else function.site.file
+            work.site = (file, function.site.line or 0)
 
 
 def _read_spirv(work: _Work, dump: Dump, kernel: str | None) -> None:
@@ -438,7 +461,9 @@ def _read_spirv(work: _Work, dump: Dump, kernel: str | None) -> None:
     disassemble_spirv(work.tools, path, work.levels, work.not_read)
     if (why := work.not_read.pop("spirv_text", None)) is not None:
         raise UnreadableLevelError(f"the SPIR-V is malformed: {why}")
-    _entry_points(work, dump, Path(work.levels["spirv_text"]).read_text("utf-8"), kernel)
+    text = Path(work.levels["spirv_text"]).read_text("utf-8", errors="replace")
+    work.keep("spirv_text", text)  # names in it may be any bytes
+    _entry_points(work, dump, text, kernel)
 
 
 def _read_spirv_text(work: _Work, dump: Dump, kernel: str | None) -> None:
@@ -450,6 +475,8 @@ def _entry_points(work: _Work, dump: Dump, text: str, kernel: str | None) -> Non
     names = _ENTRY_POINT.findall(text)
     if not names:
         raise UnreadableLevelError("the SPIR-V has no entry point")
+    if len(_FUNCTION.findall(text)) != len(_FUNCTION_END.findall(text)):
+        raise UnreadableLevelError("the SPIR-V is cut off: a function has no end")
     if len(names) > 1:
         work.notes.append(f"counts of SPIR-V are of all {len(names)} kernels of the module")
     _chosen(work, dump, names, kernel)
@@ -459,6 +486,8 @@ def _read_ptx(work: _Work, dump: Dump, kernel: str | None) -> None:
     names = _PTX_ENTRY.findall(dump.text)
     if not names:
         raise UnreadableLevelError("the PTX has no entry")
+    if dump.data.count(b"{") != dump.data.count(b"}"):
+        raise UnreadableLevelError("the PTX is cut off: a brace is not closed")
     if len(names) > 1:
         work.notes.append(f"counts of PTX are of all {len(names)} kernels of the module")
     _chosen(work, dump, names, kernel)
@@ -507,6 +536,8 @@ def _read_spirv_inside(work: _Work, dump: Dump, kernel: str | None) -> None:
 
 def _read_asm(work: _Work, dump: Dump, kernel: str | None) -> None:
     assembly = parse_assembly(dump.text)
+    if END_OF_THREAD.search(dump.text) is None:
+        raise UnreadableLevelError("the assembly is cut off: no instruction ends the thread")
     if assembly.kernel is not None:
         _chosen(work, dump, [assembly.kernel], kernel)
     if "ze_info" not in work.levels:

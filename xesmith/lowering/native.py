@@ -330,7 +330,8 @@ def disassemble_spirv(
     if code == 0:
         levels["spirv_text"] = str(path)
     else:
-        said = "it does not end" if timed_out else log.strip()[:200] or f"exit code {code}"
+        said = log.strip().removeprefix("error: ").partition("; file '")[0]
+        said = "it does not end" if timed_out else said[:200] or f"exit code {code}"
         not_read["spirv_text"] = f"spirv-dis: {said}"
 
 

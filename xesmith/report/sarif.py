@@ -2,7 +2,7 @@
 
 One rule for each kind of finding, one result for each finding at its line of the kernel's source.
 Files inside the repository (else the current folder) are named relative to it, as code scanning
-asks. The fingerprint holds no line number and no figure, so it outlives edits elsewhere in the file.
+asks. The fingerprint holds no line number and no figure: it outlives edits elsewhere in the file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from xesmith import __version__
+from xesmith.evidence.mlir import UNNAMED_TEXT
 from xesmith.findings.record import KINDS, Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -70,9 +71,11 @@ def result_of(
 def result_of_pass(found: dict[str, Any], module: str, file: str | None) -> Result:
     """A finding of a check pass; `module` is the title of what was checked.
 
-    `file` stands in where the IR names none: the dump itself, whose lines are others.
+    `file` stands in where the IR names none: the dump itself.
     """
     named = found.get("file")
+    if named == UNNAMED_TEXT:
+        named = file
     line = found.get("line") if named else None
     numbers: Any = found.get("numbers") or {}
     return Result(
