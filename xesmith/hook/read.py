@@ -94,7 +94,7 @@ def read_trace(path: Path) -> Trace:
             remedy="make one: python -m xesmith.hook --out DIR SCRIPT",
         ) from error
     kernels = (
-        _kernel(path, event)
+        read_kernel(path, event)
         for event in lines
         if event["event"] == "kernel" and "folder" in event and "hash" in event
     )
@@ -106,8 +106,8 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-def _kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
-    """None where the folder was taken away since."""
+def read_kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
+    """The kernel of a line of the index; None where its folder was taken away since."""
     folder = path / KERNELS / Path(str(event["folder"])).name
     try:
         lowering = _lowering(folder)
