@@ -1,7 +1,7 @@
-"""What the compile hook costs and records: python bench/self/hook.py [--json] [--out DIR]
+"""What the compile hook costs and records: bench/self/hook.py [--json] [--out DIR]
 
   overhead    20 kernels compiled with the hook over the same without, each in fresh processes
-              with empty caches (median of 7; without native code on the ghost device of Intel;
+              with empty caches (median of --repeats; without native code on the ghost device of Intel;
               goal <= 1.05). Processor time beside the wall clock, for a machine with other work.
               Where xesmith's packages are installed, the same with findings logged is told apart:
               their reader builds native code beside the compiles, at the lowest priority.
@@ -121,12 +121,12 @@ def run(arguments: list[str], environment: dict[str, str] | None = None) -> dict
     return {**json.loads(done.stdout.splitlines()[-1]), "stderr": done.stderr}
 
 
-def overhead() -> dict[str, Any]:
+def overhead(repeats: int) -> dict[str, Any]:
     reads_here = all(importlib.util.find_spec(name) for name in ("pydantic", "mlir"))
     ways = ["without", "with", *(["with_findings"] if reads_here else [])]
     times: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     recorded = 0
-    for _ in range(REPEATS):  # in turns, so that all meet the same load
+    for _ in range(repeats):  # in turns, so that all meet the same load
         for way in ways:
             with tempfile.TemporaryDirectory() as trace:
                 options = ["--findings"] if way == "with_findings" else []
@@ -136,7 +136,7 @@ def overhead() -> dict[str, Any]:
                     recorded = len(kernels(Path(trace)))
     one = times["with"][0]
     made: dict[str, Any] = {k: one[k] for k in ("triton", "device", "kernels")}
-    made["recorded"] = recorded
+    made |= {"repeats": repeats, "recorded": recorded}
     for clock in ("wall", "processor"):
         seconds = {k: statistics.median(t[clock] for t in v) for k, v in times.items()}
         made[f"{clock}_seconds"] = {k: round(v, 3) for k, v in seconds.items()}
@@ -201,6 +201,7 @@ def recorded_in(trace: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON value")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each kind")
     parser.add_argument("--out", type=Path, help="keep the model's traces here (.tar.gz)")
     parser.add_argument("--child-overhead", metavar="TRACE", help=argparse.SUPPRESS)
     parser.add_argument("--findings", action="store_true", help=argparse.SUPPRESS)
@@ -212,7 +213,7 @@ def main() -> None:
         return child_model()
     import torch
 
-    figures: dict[str, Any] = {"overhead": overhead()}
+    figures: dict[str, Any] = {"overhead": overhead(given.repeats)}
     if torch.accelerator.is_available():
         with tempfile.TemporaryDirectory() as scratch:
             figures["model"] = model(given.out or Path(scratch))
