@@ -1,8 +1,9 @@
 """What the compile hook costs and records: bench/self/hook.py [--json] [--out DIR]
 
   overhead    20 kernels compiled with the hook over the same without, each in fresh processes
-              with empty caches (median of --repeats; without native code on the ghost device of Intel;
-              goal <= 1.05). Processor time beside the wall clock, for a machine with other work.
+              with empty caches (median of --repeats; without native code on the ghost device of
+              Intel; goal <= 1.05). Processor time beside the wall clock, for a machine with other
+              work.
               Where xesmith's packages are installed, the same with findings logged is told apart:
               their reader builds native code beside the compiles, at the lowest priority.
   model       with a GPU only: a torch.compile'd model run under `python -m xesmith.hook`, with

@@ -81,7 +81,7 @@ def test_a_reader_that_cannot_work_is_told_once(place: Place) -> None:
 xesmith.hook.enable(TRACE, findings={})
 for block in (64, 128):
     compile_doubled(block)
-time.sleep(1)
+time.sleep(0.5)
 answer(compile_doubled(256).metadata.name)
 """
     done = place.run(LOGS + body.format(repr("/nonexistent/python")))

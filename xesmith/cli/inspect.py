@@ -260,17 +260,16 @@ def _facts(evidence: Evidence) -> list[list[str]]:
         rows.append(["ttir", _counted(**counts, loops=len(ttir.loops))])
     if ttgir is not None:
         shape = f"{ttgir.num_warps} warps of {ttgir.threads_per_warp}"
-        marked = sum(access.block_io is not None for access in ttgir.accesses)
-        on_dpas = sum(dot.on_dpas is True for dot in ttgir.dots)
-        counted = _counted(
-            dots=len(ttgir.dots),
-            dots_on_DPAS=on_dpas,
-            accesses=len(ttgir.accesses),
-            marked_block_io=marked,
-            layout_conversions=len(ttgir.layout_conversions),
-            prefetches=ttgir.prefetches,
-        )
-        rows.append(["ttgir", f"{shape}, {counted}"])
+        counts = {
+            "accesses": len(ttgir.accesses),
+            "dots": len(ttgir.dots),
+            "layout conversions": len(ttgir.layout_conversions),
+        }
+        if ttgir.dialect != "none":  # Intel's
+            counts["dots on DPAS"] = sum(dot.on_dpas is True for dot in ttgir.dots)
+            counts["marked block_io"] = sum(a.block_io is not None for a in ttgir.accesses)
+            counts["prefetches"] = ttgir.prefetches
+        rows.append(["ttgir", f"{shape}, {_counted(**counts)}"])
     if spirv is not None:
         rows.append(["spirv", _counted(dpas=spirv.dpas_calls, **_blocks(spirv))])
     if native is not None:
@@ -279,7 +278,7 @@ def _facts(evidence: Evidence) -> list[list[str]]:
     if ptx is not None:
         counted = _counted(
             instructions=ptx.instructions,
-            matrix_instructions=ptx.matrix_instructions,
+            **{"matrix instructions": ptx.matrix_instructions},
             loads=sum(ptx.loads.values()),
             stores=sum(ptx.stores.values()),
             barriers=ptx.barriers,
@@ -299,7 +298,7 @@ def _blocks(facts: Spirv | Native) -> dict[str, int]:
 
 
 def _counted(**counts: int) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _sarif(report: _Report) -> dict[str, Any]:

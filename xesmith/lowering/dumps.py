@@ -44,17 +44,17 @@ NOT_GIVEN = "no dump of it was given"
 _SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 _INTEL_GT, _CUDA = 205, 190  # machines of ELF
 _HEAD_CHARACTERS = 1 << 20
-_ISA = re.compile(r"^(?:\(\S+\))?\s*\w[\w.]* \(\d+\|M\d+\)", re.M)
-_ENTRY_POINT = re.compile(r'^\s*OpEntryPoint\s+\w+\s+%\w+\s+"([^"]+)"', re.M)
-_FUNCTION = re.compile(r"^\s*%\w+ = OpFunction ", re.M)
-_FUNCTION_END = re.compile(r"^\s*OpFunctionEnd\b", re.M)
-_PTX_ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.M)
-_PTX_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.M)
+_ISA = re.compile(r"^(?:\(\S+\))?[ \t]*\w[\w.]* \(\d+\|M\d+\)", re.M)
+_ENTRY_POINT = re.compile(r'^[ \t]*OpEntryPoint \w+ %\w+ "([^"\n]+)"', re.M)
+_FUNCTION = re.compile(r"^[ \t]*%\w+ = OpFunction ", re.M)
+_FUNCTION_END = re.compile(r"^[ \t]*OpFunctionEnd\b", re.M)
+_PTX_ENTRY = re.compile(r"^[ \t]*(?:\.visible )?\.entry ([\w$]+)", re.M)
+_PTX_TARGET = re.compile(r"^[ \t]*\.target\s+sm_(\d+)", re.M)
 _TTGIR_TARGET = re.compile(r'"?ttg\.target"? = "(\w+):(\w+)"')
 #: a row of IGC's table of inputs: the ids of a thread's lanes, one for each
 _LANES = re.compile(r"\| :u?w x (\d+) +\|[^|]*\| r\d+ +\| pti\[tid\]")
 #: an instruction that is not for all lanes whatever the mask, with its lanes and the first of them
-_MASKED = re.compile(r"^\s*(?!\(W)(?:\([^)]*\)\s*)?[a-z]\S* \((\d+)\|M(\d+)\)", re.M)
+_MASKED = re.compile(r"^[ \t]*(?!\(W)(?:\([^)\n]*\)[ \t]*)?[a-z]\S* \((\d+)\|M(\d+)\)", re.M)
 
 _NAMES = {
     "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "spirv": "SPIR-V",
@@ -194,9 +194,9 @@ def _level_of_text(text: str) -> str | None:
     head = text[:_HEAD_CHARACTERS]
     if head.lstrip().startswith("{"):
         return "metadata" if _metadata(text) is not None else None
-    if "; SPIR-V" in head[:200] or re.search(r"^\s*OpMemoryModel ", head, re.M):
+    if "; SPIR-V" in head[:200] or re.search(r"^[ \t]*OpMemoryModel ", head, re.M):
         return "spirv_text"
-    if re.search(r"^\s*\.version\s", head, re.M) and re.search(r"^\s*\.target\s", head, re.M):
+    if re.search(r"^[ \t]*\.version\s", head, re.M) and re.search(r"^[ \t]*\.target\s", head, re.M):
         return "ptx"
     if head.startswith("//.kernel ") or _ISA.search(head):
         return "asm"
