@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,23 @@ def test_a_file_that_was_cut_off_or_overwritten_is_one_error(capsys, dumps, name
         assert err.count("error: ") == (code != 0), err
         refused += code != 0
     assert refused >= 49  # a file that was cut off is never read as a whole one
+
+
+def test_a_binary_that_no_triton_made_with_two_kernels(capsys, tmp_path, toolchain):
+    """OpenCL: SLM is in the binary's own description, and each kernel is read by its name."""
+    (tmp_path / "k.cl").write_text(
+        "kernel void one(global float* a) { local float t[64]; int i = get_local_id(0);\n"
+        "  t[i] = a[i]; barrier(CLK_LOCAL_MEM_FENCE); a[i] = t[63 - i]; }\n"
+        "kernel void two(global float* a) { a[get_global_id(0)] *= 2.0f; }\n"
+    )
+    command = [*toolchain.native.ocloc, "compile", "-file", "k.cl", "-device", "bmg-g31"]
+    subprocess.run([*command, "-output", "k"], cwd=tmp_path, check=True, capture_output=True)
+    (binary,) = tmp_path.glob("k*.bin")
+    code, _, err = inspect(capsys, binary)
+    assert code == 2
+    assert "it holds 2 kernels: one, two" in err
+    one = evidence_of(capsys, binary, "--kernel", "one")
+    two = evidence_of(capsys, binary, "--kernel", "two")
+    assert (one["native"]["slm_bytes"], two["native"]["slm_bytes"]) == (64 * 4, 0)
+    assert (one["native"]["slm_messages"] > 0, two["native"]["slm_messages"]) == (True, 0)
+    assert one["kernel"] == "one"
