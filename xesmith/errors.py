@@ -70,3 +70,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 class UnreadableLevelError(XesmithError):
     """A level's text is malformed, too large, or of a shape that its reader does not know."""
+
+
+#: what a reader raises by itself on a text that it was not written for
+NOT_UNDERSTOOD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)

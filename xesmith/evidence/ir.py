@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from xesmith.errors import ToolchainError, UnreadableLevelError, UsageError
-from xesmith.ghost.launch import Launch, TensorArg
+from xesmith.ghost.launch import ANY_GRID, Launch, TensorArg
 from xesmith.passes.pipeline import run_pipeline
 from xesmith.passes.plugin import REMEDY
 
@@ -35,7 +35,7 @@ def ir_facts(text: str, launch: Launch) -> dict[str, Any]:
 def _options(launch: Launch) -> str:
     """A launch as options of the pass.
 
-    Values and alignments go by name: the function's arguments may be others than the
+    Without a grid the pass tells what holds for every one. Values and alignments go by name: the function's arguments may be others than the
     signature's, and are then known by the names of their locations.
     """
     names = [name for name, kind in launch.signature.items() if kind != "constexpr"]
@@ -50,11 +50,12 @@ def _options(launch: Launch) -> str:
         for name, value in given.items()
         if isinstance(value, TensorArg) and _NAME.fullmatch(name)
     }
+    known = launch.grid != ANY_GRID and min(launch.grid) > 0
     options: dict[str, list[str]] = {
         "kernel": [launch.kernel] if _NAME.fullmatch(launch.kernel) else [],
         "names": names if all(_NAME.fullmatch(name) for name in names) else [],
         "values": [f"{name}={value}" for name, value in values.items()],
         "alignments": [f"{name}={value}" for name, value in alignments.items()],
-        "grid": [str(size) for size in launch.grid] if min(launch.grid) > 0 else [],
+        "grid": [str(size) for size in launch.grid] if known else [],
     }
     return " ".join(f"{name}={','.join(items)}" for name, items in options.items() if items)
