@@ -4,6 +4,8 @@
 #include "XeSmith/Rewrite.h"
 #include "XeSmith/TritonIR.h"
 
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -24,21 +26,139 @@ bool mayMove(Operation *op) {
   return isPureTriton(op) || (isMemoryEffectFree(op) && isSpeculatable(op));
 }
 
+bool isOutside(scf::ForOp loop, Value value) {
+  return !loop->isAncestor(value.getParentRegion()->getParentOp());
+}
+
+//===----------------------------------------------------------------------===//
+// Block pointers that move with the loop's counter
+//===----------------------------------------------------------------------===//
+
+/// Whether an offset is made of the counter and of what the loop never changes by additions,
+/// subtractions and products with the latter: it grows by the same in every iteration.
+bool growsEvenly(scf::ForOp loop, Value offset, unsigned depth = 0) {
+  if (isOutside(loop, offset) || offset == loop.getInductionVar())
+    return true;
+  Operation *op = offset.getDefiningOp();
+  if (!op || op->getBlock() != loop.getBody() || depth >= maxDepth)
+    return false;
+  if (isa<arith::AddIOp, arith::SubIOp>(op))
+    return growsEvenly(loop, op->getOperand(0), depth + 1) &&
+           growsEvenly(loop, op->getOperand(1), depth + 1);
+  if (isa<arith::MulIOp>(op))
+    for (unsigned i : {0u, 1u})
+      if (isOutside(loop, op->getOperand(i)))
+        return growsEvenly(loop, op->getOperand(1 - i), depth + 1);
+  return false;
+}
+
+/// The offset at the first iteration, computed before the loop.
+Value firstOffset(OpBuilder &builder, scf::ForOp loop, Value offset) {
+  if (isOutside(loop, offset))
+    return offset;
+  if (offset == loop.getInductionVar())
+    return loop.getLowerBound();
+  Operation *op = offset.getDefiningOp();
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, firstOffset(builder, loop, operand));
+  return builder.clone(*op, mapping)->getResult(0);
+}
+
+/// How much the offset grows in an iteration, computed before the loop; null for nothing.
+Value growth(OpBuilder &builder, scf::ForOp loop, Value offset) {
+  if (isOutside(loop, offset))
+    return {};
+  if (offset == loop.getInductionVar())
+    return loop.getStep();
+  Operation *op = offset.getDefiningOp();
+  Value a = growth(builder, loop, op->getOperand(0)), b = growth(builder, loop, op->getOperand(1));
+  Location location = op->getLoc();
+  auto zero = [&] {
+    return arith::ConstantOp::create(builder, location, builder.getZeroAttr(offset.getType()));
+  };
+  if (isa<arith::AddIOp>(op))
+    return !a ? b : !b ? a : arith::AddIOp::create(builder, location, a, b).getResult();
+  if (isa<arith::SubIOp>(op))
+    return !b ? a : arith::SubIOp::create(builder, location, a ? a : zero(), b).getResult();
+  if (!a && !b)
+    return {};
+  return arith::MulIOp::create(builder, location, a ? a : op->getOperand(0),
+                               b ? b : op->getOperand(1));
+}
+
+/// Whether it makes a block pointer in the loop's body of which only offsets change, evenly.
+bool moves(scf::ForOp loop, Operation *op) {
+  if (op->getName().getStringRef() != "tt.make_tensor_ptr" || op->getNumResults() != 1)
+    return false;
+  unsigned rank = makerSizes(op).size();
+  if (!rank || op->getNumOperands() != 1 + 3 * rank ||
+      !llvm::all_of(op->getOperands().take_front(1 + 2 * rank),
+                    [&](Value value) { return isOutside(loop, value); }))
+    return false;
+  ValueRange offsets = op->getOperands().take_back(rank);
+  return !llvm::all_of(offsets, [&](Value value) { return isOutside(loop, value); }) &&
+         llvm::all_of(offsets, [&](Value value) {
+           return value.getType().isInteger(32) && growsEvenly(loop, value);
+         });
+}
+
+/// Makes a block pointer before the loop, and advances it at the end of every iteration.
+scf::ForOp carry(IRRewriter &rewriter, scf::ForOp loop, Operation *maker) {
+  rewriter.setInsertionPoint(loop);
+  unsigned rank = makerSizes(maker).size();
+  SmallVector<Value> first(maker->getOperands().take_front(1 + 2 * rank)), steps;
+  for (Value offset : maker->getOperands().take_back(rank)) {
+    first.push_back(firstOffset(rewriter, loop, offset));
+    Value step = growth(rewriter, loop, offset);
+    steps.push_back(step ? step
+                         : arith::ConstantOp::create(rewriter, maker->getLoc(),
+                                                     rewriter.getI32IntegerAttr(0)));
+  }
+  Operation *before = rewriter.clone(*maker);
+  before->setOperands(first);
+  auto advance = [&](OpBuilder &builder, Location, ArrayRef<BlockArgument> arguments) {
+    OperationState state(maker->getLoc(), "tt.advance");
+    state.addOperands(arguments.back());
+    state.addOperands(steps);
+    state.addTypes(maker->getResult(0).getType());
+    return SmallVector<Value>{builder.create(state)->getResult(0)};
+  };
+  FailureOr<LoopLikeOpInterface> made = loop.replaceWithAdditionalYields(
+      rewriter, before->getResult(0), /*replaceInitOperandUsesInLoop=*/false, advance);
+  auto after = cast<scf::ForOp>(made->getOperation());
+  rewriter.replaceOp(maker, after.getRegionIterArgs().back());
+  return after;
+}
+
 void HoistInvariant::runOnOperation() {
   llvm::SmallPtrSet<Operation *, 16> moved;
+  int64_t carried = 0;
+  SmallVector<scf::ForOp> loops;
+  getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  IRRewriter rewriter(&getContext());
   // Inner loops first: what leaves one may leave the next.
-  getOperation().walk([&](scf::ForOp loop) {
+  for (scf::ForOp loop : loops) {
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-      bool outside = llvm::all_of(op.getOperands(), [&](Value value) {
-        return !loop->isAncestor(value.getParentRegion()->getParentOp());
-      });
+      bool outside =
+          llvm::all_of(op.getOperands(), [&](Value value) { return isOutside(loop, value); });
       if (!outside || !mayMove(&op))
         continue;
       op.moveBefore(loop);
       moved.insert(&op);
     }
-  });
+    SmallVector<Operation *> makers;
+    for (Operation &op : *loop.getBody())
+      if (moves(loop, &op))
+        makers.push_back(&op);
+    for (Operation *maker : makers)
+      loop = carry(rewriter, loop, maker);
+    carried += makers.size();
+  }
+  if (carried)
+    eraseDead(getOperation());
   reportChanges(getOperation(), moved.size(), "hoisted operation");
+  reportChanges(getOperation(), carried, "carried block pointer");
 }
 
 } // namespace

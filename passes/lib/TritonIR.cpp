@@ -351,29 +351,34 @@ std::string xesmith::shortEncoding(StringRef encoding) {
   return text;
 }
 
-SmallVector<int64_t> xesmith::encodingInts(StringRef encoding, StringRef key) {
-  SmallVector<int64_t> numbers;
-  size_t begin = encoding.find('{');
-  if (begin == StringRef::npos)
-    return numbers;
-  StringRef rest = encoding.substr(begin + 1);
+StringRef xesmith::encodingText(StringRef encoding, StringRef key) {
+  size_t begin = encoding.find('{'), end = encoding.rfind('}');
+  if (begin == StringRef::npos || end == StringRef::npos || end <= begin)
+    return "";
+  StringRef rest = encoding.slice(begin + 1, end);
   while (!rest.empty()) {
     StringRef more, part = firstPart(rest, more).trim();
-    if (part.consume_front(key) && part.ltrim().starts_with("=")) {
-      part = part.ltrim().drop_front().trim();
-      part.consume_front("[");
-      part = part.take_until([](char c) { return c == ']' || c == '}'; });
-      SmallVector<StringRef> words;
-      part.split(words, ',');
-      for (StringRef word : words) {
-        int64_t number;
-        if (word.trim().getAsInteger(10, number))
-          return {};
-        numbers.push_back(number);
-      }
-      return numbers;
-    }
+    if (part.consume_front(key) && part.ltrim().starts_with("="))
+      return part.ltrim().drop_front().trim();
     rest = more;
+  }
+  return "";
+}
+
+SmallVector<int64_t> xesmith::encodingInts(StringRef encoding, StringRef key) {
+  StringRef part = encodingText(encoding, key);
+  part.consume_front("[");
+  part = part.take_until([](char c) { return c == ']' || c == '}'; });
+  SmallVector<int64_t> numbers;
+  if (part.empty())
+    return numbers;
+  SmallVector<StringRef> words;
+  part.split(words, ',');
+  for (StringRef word : words) {
+    int64_t number;
+    if (word.trim().getAsInteger(10, number))
+      return {};
+    numbers.push_back(number);
   }
   return numbers;
 }

@@ -83,6 +83,8 @@ bool isDpasOperand(StringRef encoding);        // dot_op of a dpas parent
 std::string shortEncoding(StringRef encoding); // "dot_op of dpas"
 /// `key = [1, 8]` at the top level of the encoding's own parameters; empty where absent.
 SmallVector<int64_t> encodingInts(StringRef encoding, StringRef key);
+/// What stands after `key =` there, brackets and all: "#ttg.blocked<{...}>"; "" where absent.
+StringRef encodingText(StringRef encoding, StringRef key);
 
 /// The tt.func around an operation, or null.
 Operation *functionAround(Operation *op);
