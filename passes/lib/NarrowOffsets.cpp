@@ -111,17 +111,26 @@ void NarrowOffsets::runOnOperation() {
   if (failed(numbers))
     return signalPassFailure();
   made.clear();
-  SmallVector<Operation *> found;
+  SmallVector<Operation *> offsets, comparisons;
   module.walk([&](Operation *op) {
     if (op->getName().getStringRef() == "tt.addptr" && op->getNumOperands() == 2 &&
         narrows(op->getOperand(1), *numbers))
-      found.push_back(op);
+      offsets.push_back(op);
+    // Unsigned, a negative number would compare otherwise.
+    auto compare = dyn_cast<arith::CmpIOp>(op);
+    if (compare && compare.getPredicate() < arith::CmpIPredicate::ult &&
+        narrows(compare.getLhs(), *numbers) && narrows(compare.getRhs(), *numbers))
+      comparisons.push_back(op);
   });
-  for (Operation *op : found)
+  for (Operation *op : offsets)
     op->setOperand(1, narrow(op->getOperand(1)));
-  if (!found.empty())
+  for (Operation *op : comparisons)
+    for (unsigned i : {0u, 1u})
+      op->setOperand(i, narrow(op->getOperand(i)));
+  if (!offsets.empty() || !comparisons.empty())
     eraseDead(module);
-  reportChanges(module, found.size(), "narrowed offset");
+  reportChanges(module, offsets.size(), "narrowed offset");
+  reportChanges(module, comparisons.size(), "narrowed comparison");
 }
 
 } // namespace
