@@ -131,7 +131,7 @@ void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes,
         for (unsigned index : {0u, 1u})
           if (int64_t(place) == live.last && operand(order[place], index) == live.value)
             operands += live.bytes;
-    if (now + operands > peak) {
+    if (now + operands > peak || (isDot(order[place]) && now + operands == peak)) {
       peak = now + operands;
       at = place;
     }
