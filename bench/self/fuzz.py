@@ -1,4 +1,4 @@
-"""Mutated Triton IR through bounds, parser, checks, report and transforms: python bench/self/fuzz.py
+"""Mutated Triton IR through bounds, parser, checks, report and transforms.
 
     python bench/self/fuzz.py [--texts 10000] [--first 0] [--out bench/results/fuzz.json] [--json]
     python bench/self/fuzz.py --show 4711    # the text of a seed
@@ -78,7 +78,9 @@ def corpus() -> Corpus:
                 for level in ("ttir_generic", "ttgir_generic"):
                     if level in lowering.levels:
                         text = Path(lowering.levels[level]).read_text("utf-8")
-                        texts.append((text, with_launch(f"{SPECIALIZE},{TRANSFORMS}", lowering.launch)))
+                        texts.append(
+                            (text, with_launch(f"{SPECIALIZE},{TRANSFORMS}", lowering.launch))
+                        )
     return texts
 
 
@@ -131,12 +133,14 @@ def _operands(text: str, chance: random.Random) -> str:
 
 
 def _everywhere(text: str, pattern: str, chance: random.Random) -> str:
-    """One match of the pattern, wherever it stands, with another number in it: types still agree."""
+    """One match of the pattern, everywhere, with another number in it: types still agree."""
     found = re.findall(pattern, text)
     if not found:
         return text
     old = chance.choice(found)
-    return text.replace(old, _replaced(old, re.compile(r"\d+"), chance, chance.choice(_NUMBERS[:12])))
+    return text.replace(
+        old, _replaced(old, re.compile(r"\d+"), chance, chance.choice(_NUMBERS[:12]))
+    )
 
 
 def _shapes(text: str, chance: random.Random) -> str:
@@ -148,7 +152,9 @@ def _layouts(text: str, chance: random.Random) -> str:
 
 
 def _attributes(text: str, chance: random.Random) -> str:
-    return _replaced(text, re.compile(r"\w+ = [^,<>{}]*(?=[,}])"), chance, chance.choice((None, "x", "")))
+    return _replaced(
+        text, re.compile(r"\w+ = [^,<>{}]*(?=[,}])"), chance, chance.choice((None, "x", ""))
+    )
 
 
 def _triton_names(text: str, chance: random.Random) -> str:
@@ -170,7 +176,9 @@ def _types(text: str, chance: random.Random) -> str:
 
 def _brackets(text: str, chance: random.Random) -> str:
     if chance.random() < 0.5:
-        return _replaced(text, re.compile(r"[<>\[\]{}()]"), chance, chance.choice(list("<>[]{}()") + [""]))
+        return _replaced(
+            text, re.compile(r"[<>\[\]{}()]"), chance, chance.choice([*"<>[]{}()", ""])
+        )
     at = chance.randrange(len(text) + 1)
     return text[:at] + chance.choice("<[{(") * chance.choice((1, 8, 200, 300, 20_000)) + text[at:]
 
@@ -251,7 +259,9 @@ def batch(path: Path, first: int, count: int) -> list[tuple[int, str]]:
     tail = why.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
     how = "does not end" if ended is None else f"ends the process ({ended}): {tail[0][:200]}"
     found.append((seed, how))
-    return found + (batch(path, seed + 1, first + count - seed - 1) if seed + 1 < first + count else [])
+    return found + (
+        batch(path, seed + 1, first + count - seed - 1) if seed + 1 < first + count else []
+    )
 
 
 def fuzz(first: int, texts: int, jobs: int) -> dict[str, Any]:
@@ -262,8 +272,14 @@ def fuzz(first: int, texts: int, jobs: int) -> dict[str, Any]:
         starts = range(first, first + texts, BATCH)
         sizes = [min(BATCH, first + texts - start) for start in starts]
         with ThreadPoolExecutor(jobs) as pool:
-            found = [item for part in pool.map(batch, [path] * len(sizes), starts, sizes) for item in part]
-    counts = Counter(how if how in ("result", "refused", "error") else "failure" for _, how in found)
+            found = [
+                item
+                for part in pool.map(batch, [path] * len(sizes), starts, sizes)
+                for item in part
+            ]
+    counts = Counter(
+        how if how in ("result", "refused", "error") else "failure" for _, how in found
+    )
     return {
         "texts": len(found),
         "first_seed": first,

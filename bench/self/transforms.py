@@ -1,10 +1,12 @@
-"""What the transforms change in native code: python bench/self/transforms.py [--out NAME] [--only A,B]
+"""What the transforms change in native code.
+
+    python bench/self/transforms.py [--out bench/results/NAME] [--only gemm,softmax]
 
 Each launch of each problem at its first shape, as it is and after each transform with the launch's
 own values, and after all of them: 64-bit operations, masks, instructions, spills and predicted time
-of the native code for bmg-g31. A transform that finds nothing to do has no row. Nothing is measured: counts are
-static (a loop that was unrolled has more instructions and may run faster), times are predicted.
-NAME.json and NAME.md are written after each problem.
+of the native code for bmg-g31. A transform that finds nothing to do has no row. Nothing is
+measured: counts are static (a loop that was unrolled has more instructions and may run faster),
+times are predicted. NAME.json and NAME.md are written after each problem.
 """
 
 from __future__ import annotations
@@ -86,9 +88,9 @@ class Compiler:
             folder=work / "task",
             env={"TRITON_CACHE_DIR": str(work / "cache")},
         )
-        if result.status == "raised" and result.error is not None:
-            if "PassManager::run failed" in result.error["message"]:
-                return "does not compile: a pass of Triton fails"
+        said = "" if result.error is None else result.error["message"]
+        if result.status == "raised" and "PassManager::run failed" in said:
+            return "does not compile: a pass of Triton fails"
         if result.status != "ok":
             raise RuntimeError(f"the compiler did not answer: {result}")
         levels: dict[str, str] = {}
@@ -104,7 +106,11 @@ class Compiler:
         assert self.device.ocloc_name is not None
         native = add_native(
             replace(
-                lowering, levels=levels, metadata=result.value["metadata"], failure=None, not_read={}
+                lowering,
+                levels=levels,
+                metadata=result.value["metadata"],
+                failure=None,
+                not_read={},
             ),
             self.toolchain.native,
             ocloc_device=self.device.ocloc_name,

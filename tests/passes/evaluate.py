@@ -1,7 +1,7 @@
 """An evaluator of TTIR in generic form on numpy: what one program of a kernel stores.
 
-It knows the operations of our kernels, through pointers and block pointers, and refuses any other. It is a second reading of
-the semantics, not of the passes.
+It knows the operations of our kernels, through pointers and block pointers, and refuses any other.
+It is a second reading of the semantics, not of the passes.
 """
 
 from __future__ import annotations
