@@ -1,8 +1,9 @@
-//===- BlockBounds.cpp - Blocks that provably lie inside their tensor -----===//
+//===- BlockBounds.cpp - Where block pointers point, and how they move ----===//
 
 #include "XeSmith/BlockBounds.h"
 #include "XeSmith/TritonIR.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include <limits>
 
@@ -111,4 +112,40 @@ SmallVector<int32_t> xesmith::neededChecks(Operation *op, Numbers &numbers) {
     return dimension >= 0 && liesInside(op->getOperand(0), dimension, numbers);
   });
   return needed;
+}
+
+//===----------------------------------------------------------------------===//
+// In loops
+//===----------------------------------------------------------------------===//
+
+static bool growsEvenly(scf::ForOp loop, Value value, unsigned depth) {
+  if (loop.isDefinedOutsideOfLoop(value) || value == loop.getInductionVar())
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != loop.getBody() || depth >= maxDepth)
+    return false;
+  if (isa<arith::AddIOp, arith::SubIOp>(op))
+    return growsEvenly(loop, op->getOperand(0), depth + 1) &&
+           growsEvenly(loop, op->getOperand(1), depth + 1);
+  if (isa<arith::MulIOp>(op))
+    for (unsigned i : {0u, 1u})
+      if (loop.isDefinedOutsideOfLoop(op->getOperand(i)))
+        return growsEvenly(loop, op->getOperand(1 - i), depth + 1);
+  return false;
+}
+
+bool xesmith::growsEvenly(scf::ForOp loop, Value value) { return ::growsEvenly(loop, value, 0); }
+
+bool xesmith::movesEvenly(scf::ForOp loop, Operation *maker) {
+  if (maker->getName().getStringRef() != "tt.make_tensor_ptr" || maker->getNumResults() != 1)
+    return false;
+  auto isOutside = [&](Value value) { return loop.isDefinedOutsideOfLoop(value); };
+  unsigned rank = makerSizes(maker).size();
+  if (!rank || maker->getNumOperands() != 1 + 3 * rank ||
+      !llvm::all_of(maker->getOperands().take_front(1 + 2 * rank), isOutside))
+    return false;
+  ValueRange offsets = ValueRange(maker->getOperands()).take_back(rank);
+  return !llvm::all_of(offsets, isOutside) && llvm::all_of(offsets, [&](Value value) {
+    return value.getType().isInteger(32) && xesmith::growsEvenly(loop, value);
+  });
 }

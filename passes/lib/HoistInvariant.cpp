@@ -1,5 +1,6 @@
 //===- HoistInvariant.cpp - Out of the loop what it never changes ---------===//
 
+#include "XeSmith/BlockBounds.h"
 #include "XeSmith/Passes.h"
 #include "XeSmith/Rewrite.h"
 #include "XeSmith/TritonIR.h"
@@ -26,35 +27,13 @@ bool mayMove(Operation *op) {
   return isPureTriton(op) || (isMemoryEffectFree(op) && isSpeculatable(op));
 }
 
-bool isOutside(scf::ForOp loop, Value value) {
-  return !loop->isAncestor(value.getParentRegion()->getParentOp());
-}
-
 //===----------------------------------------------------------------------===//
 // Block pointers that move with the loop's counter
 //===----------------------------------------------------------------------===//
 
-/// Whether an offset is made of the counter and of what the loop never changes by additions,
-/// subtractions and products with the latter: it grows by the same in every iteration.
-bool growsEvenly(scf::ForOp loop, Value offset, unsigned depth = 0) {
-  if (isOutside(loop, offset) || offset == loop.getInductionVar())
-    return true;
-  Operation *op = offset.getDefiningOp();
-  if (!op || op->getBlock() != loop.getBody() || depth >= maxDepth)
-    return false;
-  if (isa<arith::AddIOp, arith::SubIOp>(op))
-    return growsEvenly(loop, op->getOperand(0), depth + 1) &&
-           growsEvenly(loop, op->getOperand(1), depth + 1);
-  if (isa<arith::MulIOp>(op))
-    for (unsigned i : {0u, 1u})
-      if (isOutside(loop, op->getOperand(i)))
-        return growsEvenly(loop, op->getOperand(1 - i), depth + 1);
-  return false;
-}
-
 /// The offset at the first iteration, computed before the loop.
 Value firstOffset(OpBuilder &builder, scf::ForOp loop, Value offset) {
-  if (isOutside(loop, offset))
+  if (loop.isDefinedOutsideOfLoop(offset))
     return offset;
   if (offset == loop.getInductionVar())
     return loop.getLowerBound();
@@ -67,7 +46,7 @@ Value firstOffset(OpBuilder &builder, scf::ForOp loop, Value offset) {
 
 /// How much the offset grows in an iteration, computed before the loop; null for nothing.
 Value growth(OpBuilder &builder, scf::ForOp loop, Value offset) {
-  if (isOutside(loop, offset))
+  if (loop.isDefinedOutsideOfLoop(offset))
     return {};
   if (offset == loop.getInductionVar())
     return loop.getStep();
@@ -85,22 +64,6 @@ Value growth(OpBuilder &builder, scf::ForOp loop, Value offset) {
     return {};
   return arith::MulIOp::create(builder, location, a ? a : op->getOperand(0),
                                b ? b : op->getOperand(1));
-}
-
-/// Whether it makes a block pointer in the loop's body of which only offsets change, evenly.
-bool moves(scf::ForOp loop, Operation *op) {
-  if (op->getName().getStringRef() != "tt.make_tensor_ptr" || op->getNumResults() != 1)
-    return false;
-  unsigned rank = makerSizes(op).size();
-  if (!rank || op->getNumOperands() != 1 + 3 * rank ||
-      !llvm::all_of(op->getOperands().take_front(1 + 2 * rank),
-                    [&](Value value) { return isOutside(loop, value); }))
-    return false;
-  ValueRange offsets = op->getOperands().take_back(rank);
-  return !llvm::all_of(offsets, [&](Value value) { return isOutside(loop, value); }) &&
-         llvm::all_of(offsets, [&](Value value) {
-           return value.getType().isInteger(32) && growsEvenly(loop, value);
-         });
 }
 
 /// Makes a block pointer before the loop, and advances it at the end of every iteration.
@@ -141,7 +104,7 @@ void HoistInvariant::runOnOperation() {
   for (scf::ForOp loop : loops) {
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
       bool outside =
-          llvm::all_of(op.getOperands(), [&](Value value) { return isOutside(loop, value); });
+          llvm::all_of(op.getOperands(), [&](Value value) { return loop.isDefinedOutsideOfLoop(value); });
       if (!outside || !mayMove(&op))
         continue;
       op.moveBefore(loop);
@@ -149,7 +112,7 @@ void HoistInvariant::runOnOperation() {
     }
     SmallVector<Operation *> makers;
     for (Operation &op : *loop.getBody())
-      if (moves(loop, &op))
+      if (movesEvenly(loop, &op))
         makers.push_back(&op);
     for (Operation *maker : makers)
       loop = carry(rewriter, loop, maker);

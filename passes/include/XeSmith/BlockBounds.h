@@ -1,9 +1,10 @@
-//===- BlockBounds.h - Blocks that provably lie inside their tensor -------===//
+//===- BlockBounds.h - Where block pointers point, and how they move ------===//
 
 #ifndef XESMITH_BLOCKBOUNDS_H
 #define XESMITH_BLOCKBOUNDS_H
 
 #include "XeSmith/Numbers.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Operation.h"
 
 namespace mlir::xesmith {
@@ -18,6 +19,14 @@ bool liesInside(Value block, unsigned dimension, Numbers &numbers);
 
 /// Those of `boundaryChecks` that can fail.
 SmallVector<int32_t> neededChecks(Operation *op, Numbers &numbers);
+
+/// Whether a value of a loop's body is made of the counter and of what the loop never changes by
+/// additions, subtractions and products with the latter: it grows by the same in every iteration.
+bool growsEvenly(scf::ForOp loop, Value value);
+
+/// Whether an operation of a loop's body makes a block pointer of which nothing but offsets changes,
+/// and these evenly.
+bool movesEvenly(scf::ForOp loop, Operation *maker);
 
 } // namespace mlir::xesmith
 

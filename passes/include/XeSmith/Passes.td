@@ -156,6 +156,8 @@ def CheckInvariants : Pass<"xesmith-check-invariants", "::mlir::ModuleOp"> {
     Finding: `invariant-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, a
     `tt.make_tensor_descriptor` or the end of a chain of `tt.addptr` inside an `scf.for` of which
     no operand changes there.
+    Finding: `block-pointer-rebuilt-in-loop`, for a `tt.make_tensor_ptr` of which nothing but offsets
+    changes, by the same in every iteration.
 
     Before:
 
