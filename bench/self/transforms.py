@@ -191,8 +191,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for row in rows:
         cells = [str(row.get(column, "")) for column in COLUMNS]
-        if "failure" in row:
-            cells[0] = row["failure"]
+        if row.get("predicted_us") is None:
+            cells[0] = row.get("failure", "not predicted: it cannot launch")
         shown = row["transform"].removeprefix("xesmith-")
         lines.append(f"| {row['problem']}, {row['kernel']} | {shown} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -66,9 +66,11 @@ struct Live {
   int64_t first, last, bytes;
 };
 
+using Lives = llvm::MapVector<Value, Live>;
+
 /// Every value that takes registers, and where.
-SmallVector<Live> livesOf(const Lifetimes &lifetimes, int64_t warps, int64_t lanes) {
-  llvm::MapVector<Value, Live> lives;
+Lives livesOf(const Lifetimes &lifetimes, int64_t warps, int64_t lanes) {
+  Lives lives;
   auto add = [&](Value value) {
     auto [first, last] = lifetimes.placesOf(value);
     Value root = rootOf(value);
@@ -91,10 +93,21 @@ SmallVector<Live> livesOf(const Lifetimes &lifetimes, int64_t warps, int64_t lan
     for (Value result : op->getResults())
       add(result);
   }
-  SmallVector<Live> all;
-  for (auto &[value, live] : lives)
-    all.push_back(live);
-  return all;
+  return lives;
+}
+
+/// What a dot reads until its last instruction: A and B. Its accumulator is written in place.
+SmallVector<Live> readBy(Operation *op, int64_t place, const Lives &lives) {
+  SmallVector<Live> read;
+  if (!isDot(op))
+    return read;
+  for (unsigned index : {0u, 1u}) {
+    auto found = lives.find(operand(op, index));
+    bool again = index == 1 && operand(op, 0) == operand(op, 1);
+    if (found != lives.end() && found->second.last == place && !again)
+      read.push_back(found->second);
+  }
+  return read;
 }
 
 std::string describe(const Live &live) {
@@ -114,23 +127,19 @@ void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes,
                            Findings &findings) {
   Lifetimes lifetimes(function);
   ArrayRef<Operation *> order = lifetimes.operations();
-  SmallVector<Live> lives = livesOf(lifetimes, warps, lanes);
+  Lives lives = livesOf(lifetimes, warps, lanes);
   // After each operation: what begins adds, what has ended is gone.
   SmallVector<int64_t> change(order.size() + 1, 0);
-  for (const Live &live : lives) {
+  for (auto &[value, live] : lives) {
     change[live.first] += live.bytes;
     change[live.last] -= live.bytes;
   }
   int64_t now = 0, peak = 0, at = -1;
   for (size_t place = 0; place < order.size(); ++place) {
     now += change[place];
-    // The dot's operands are read until its last instruction; its accumulator is written in place.
     int64_t operands = 0;
-    if (isDot(order[place]))
-      for (const Live &live : lives)
-        for (unsigned index : {0u, 1u})
-          if (int64_t(place) == live.last && operand(order[place], index) == live.value)
-            operands += live.bytes;
+    for (const Live &live : readBy(order[place], place, lives))
+      operands += live.bytes;
     if (now + operands > peak || (isDot(order[place]) && now + operands == peak)) {
       peak = now + operands;
       at = place;
@@ -139,13 +148,10 @@ void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes,
   int64_t grf = registers * registerBytes;
   if (at < 0 || peak + reservedBytes <= grf)
     return;
-  SmallVector<Live> most;
-  for (const Live &live : lives) {
-    bool read = live.last == at && isDot(order[at]) &&
-                (operand(order[at], 0) == live.value || operand(order[at], 1) == live.value);
-    if (live.first <= at && (at < live.last || read))
+  SmallVector<Live> most = readBy(order[at], at, lives);
+  for (auto &[value, live] : lives)
+    if (live.first <= at && at < live.last)
       most.push_back(live);
-  }
   llvm::stable_sort(most, [](const Live &a, const Live &b) { return a.bytes > b.bytes; });
   Finding finding;
   finding.kind = "register-pressure";

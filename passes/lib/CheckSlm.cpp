@@ -58,22 +58,23 @@ void CheckSlm::check(Operation *function, int64_t lanes, int64_t allocated, Find
   for (auto [place, op] : llvm::enumerate(lifetimes.operations()))
     if (std::optional<Part> part = partOf(op, place, lifetimes, lanes))
       parts.push_back(*part);
-  // Whatever lives together lives at the start of one of them.
-  SmallVector<Part> most;
-  int64_t peak = 0;
-  for (const Part &here : parts) {
-    SmallVector<Part> together;
-    int64_t bytes = 0;
-    for (const Part &part : parts)
-      if (part.first <= here.first && here.first <= part.last) {
-        together.push_back(part);
-        bytes += part.bytes;
-      }
-    if (bytes > peak) {
-      peak = bytes;
-      most = together;
+  // Where most of it lives at once.
+  SmallVector<int64_t> change(lifetimes.operations().size() + 1, 0);
+  for (const Part &part : parts) {
+    change[part.first] += part.bytes;
+    change[part.last + 1] -= part.bytes;
+  }
+  int64_t now = 0, peak = 0, at = 0;
+  for (auto [place, difference] : llvm::enumerate(change)) {
+    now += difference;
+    if (now > peak) {
+      peak = now;
+      at = place;
     }
   }
+  SmallVector<Part> most;
+  llvm::copy_if(parts, std::back_inserter(most),
+                [&](const Part &part) { return part.first <= at && at <= part.last; });
   bool known = allocated >= 0;
   int64_t bytes = known ? allocated : peak;
   if (!bytes)
