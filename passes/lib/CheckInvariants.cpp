@@ -39,8 +39,9 @@ void CheckInvariants::runOnOperation() {
         finding.kind = "block-pointer-rebuilt-in-loop";
         finding.message = "every iteration makes the block pointer of " + block.shapeText() + "x" +
                           block.element + " anew, and only its offsets move";
-        finding.why = "the compiler's pipeliner follows blocks that a loop carries; of the others it "
-                      "prefetches none, and some versions fail on them";
+        finding.why =
+            "the compiler's pipeliner follows blocks that a loop carries; of the others it "
+            "prefetches none, and some versions fail on them";
         finding.mend = "make it before the loop and tl.advance it (xesmith-hoist-invariant does)";
         finding.numbers = llvm::json::Object{{"elements", block.elements()}};
         findings.add(&op, std::move(finding));

@@ -40,8 +40,7 @@ void CheckMasks::runOnOperation() {
   };
   module.walk([&](Operation *op) {
     if (Value mask = maskOf(op); mask && numbers->alwaysTrue(mask))
-      tell(op, "mask",
-           llvm::json::Object{{"elements", viewType(mask.getType()).elements()}});
+      tell(op, "mask", llvm::json::Object{{"elements", viewType(mask.getType()).elements()}});
     SmallVector<int32_t> checked = boundaryChecks(op), needed = neededChecks(op, *numbers);
     if (checked.size() == needed.size())
       return;

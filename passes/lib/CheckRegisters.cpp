@@ -123,8 +123,7 @@ std::string describe(const Live &live) {
   return text + ", " + std::to_string(live.bytes) + " B";
 }
 
-void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes,
-                           Findings &findings) {
+void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes, Findings &findings) {
   Lifetimes lifetimes(function);
   ArrayRef<Operation *> order = lifetimes.operations();
   Lives lives = livesOf(lifetimes, warps, lanes);
@@ -155,8 +154,10 @@ void CheckRegisters::check(Operation *function, int64_t warps, int64_t lanes,
   llvm::stable_sort(most, [](const Live &a, const Live &b) { return a.bytes > b.bytes; });
   Finding finding;
   finding.kind = "register-pressure";
-  finding.message = "an estimated " + std::to_string(peak) + " B of tiles live here in each thread, "
-                    "of " + std::to_string(grf) + " B of registers (" + std::to_string(registers) +
+  finding.message = "an estimated " + std::to_string(peak) +
+                    " B of tiles live here in each thread, "
+                    "of " +
+                    std::to_string(grf) + " B of registers (" + std::to_string(registers) +
                     " of them)";
   for (const Live &live : ArrayRef(most).take_front(4))
     finding.why += (finding.why.empty() ? "" : "; ") + describe(live);

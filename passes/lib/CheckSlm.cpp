@@ -41,10 +41,10 @@ std::optional<Part> partOf(Operation *op, int64_t place, const Lifetimes &lifeti
 std::string describe(const Part &part) {
   bool held = part.op->getNumResults() &&
               viewType(part.op->getResult(0).getType()).kind == TypeKind::Memory;
-  TypeView tile = held ? viewType(part.op->getResult(0).getType())
-                       : viewType(part.op->getOperand(0).getType());
+  TypeView tile =
+      held ? viewType(part.op->getResult(0).getType()) : viewType(part.op->getOperand(0).getType());
   StringRef name = part.op->getName().getStringRef();
-  std::string text = tileText(tile) + (held                   ? " kept there"
+  std::string text = tileText(tile) + (held                  ? " kept there"
                                        : name == "tt.reduce" ? " reduced across sub-groups"
                                                              : " on its way to another layout");
   if (FileLineColLoc at = kernelLocation(part.op->getLoc()))
@@ -91,9 +91,10 @@ void CheckSlm::check(Operation *function, int64_t lanes, int64_t allocated, Find
     finding.why += (finding.why.empty() ? "at once: " : "; ") + describe(part);
   if (most.size() > 3)
     finding.why += "; and " + std::to_string(most.size() - 3) + " more";
-  finding.mend = over ? "a smaller tile, fewer stages, or block pointers and descriptors, which load "
-                        "and store in the layout that the dot has"
-                      : "";
+  finding.mend =
+      over ? "a smaller tile, fewer stages, or block pointers and descriptors, which load "
+             "and store in the layout that the dot has"
+           : "";
   finding.numbers = llvm::json::Object{
       {"slm_bytes", bytes}, {"limit_bytes", slmBytes.getValue()}, {"estimated", !known}};
   findings.add(most.empty() ? function : most.front().op, std::move(finding));

@@ -119,8 +119,8 @@ TypedAttr narrowed(arith::ConstantOp constant) {
     return {};
   SmallVector<APFloat> numbers;
   auto all = dense.getValues<APFloat>();
-  for (const APFloat &wide : llvm::make_range(all.begin(), dense.isSplat() ? all.begin() + 1
-                                                                           : all.end())) {
+  for (const APFloat &wide :
+       llvm::make_range(all.begin(), dense.isSplat() ? all.begin() + 1 : all.end())) {
     std::optional<APFloat> narrow = narrowed(wide);
     if (!narrow)
       return {};

@@ -12,9 +12,8 @@ using namespace mlir::xesmith;
 constexpr int64_t mostExtent = 1 << 20;
 
 static bool areExtents(ArrayRef<int64_t> numbers, size_t rank) {
-  return numbers.size() == rank && llvm::all_of(numbers, [](int64_t number) {
-           return number >= 1 && number <= mostExtent;
-         });
+  return numbers.size() == rank &&
+         llvm::all_of(numbers, [](int64_t number) { return number >= 1 && number <= mostExtent; });
 }
 
 static SmallVector<Share> sharesOf(StringRef encoding, int64_t lanes, unsigned depth) {
@@ -46,7 +45,8 @@ static SmallVector<Share> sharesOf(StringRef encoding, int64_t lanes, unsigned d
     return {};
   StringRef dpas = ofOperand ? encodingText(encoding, "parent") : encoding;
   SmallVector<int64_t> warps = encodingInts(dpas, "warpsPerCTA");
-  SmallVector<int64_t> index = ofOperand ? encodingInts(encoding, "opIdx") : SmallVector<int64_t>{2};
+  SmallVector<int64_t> index =
+      ofOperand ? encodingInts(encoding, "opIdx") : SmallVector<int64_t>{2};
   if (index.size() != 1 || index[0] < 0 || index[0] > 2)
     return {};
   SmallVector<int64_t> tile = encodingInts(dpas, index[0] == 0 ? "A" : index[0] == 1 ? "B" : "C");
@@ -114,7 +114,8 @@ static int64_t conversionBytes(Operation *op, int64_t lanes) {
   if (stays || !rank || from.size() != rank || to.size() != rank)
     return 0;
   SmallVector<int64_t> order = encodingInts(result.encoding, "order");
-  size_t fastest = !order.empty() && order[0] >= 0 && order[0] < int64_t(rank) ? order[0] : rank - 1;
+  size_t fastest =
+      !order.empty() && order[0] >= 0 && order[0] < int64_t(rank) ? order[0] : rank - 1;
   int64_t bytes = elementBytes(source);
   for (size_t i = 0; i < rank; ++i) {
     int64_t extent = std::min(source.shape[i], std::max(from[i].tile, to[i].tile));

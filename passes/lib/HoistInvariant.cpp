@@ -74,9 +74,9 @@ scf::ForOp carry(IRRewriter &rewriter, scf::ForOp loop, Operation *maker) {
   for (Value offset : maker->getOperands().take_back(rank)) {
     first.push_back(firstOffset(rewriter, loop, offset));
     Value step = growth(rewriter, loop, offset);
-    steps.push_back(step ? step
-                         : arith::ConstantOp::create(rewriter, maker->getLoc(),
-                                                     rewriter.getI32IntegerAttr(0)));
+    steps.push_back(
+        step ? step
+             : arith::ConstantOp::create(rewriter, maker->getLoc(), rewriter.getI32IntegerAttr(0)));
   }
   Operation *before = rewriter.clone(*maker);
   before->setOperands(first);
@@ -103,8 +103,8 @@ void HoistInvariant::runOnOperation() {
   // Inner loops first: what leaves one may leave the next.
   for (scf::ForOp loop : loops) {
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-      bool outside =
-          llvm::all_of(op.getOperands(), [&](Value value) { return loop.isDefinedOutsideOfLoop(value); });
+      bool outside = llvm::all_of(op.getOperands(),
+                                  [&](Value value) { return loop.isDefinedOutsideOfLoop(value); });
       if (!outside || !mayMove(&op))
         continue;
       op.moveBefore(loop);

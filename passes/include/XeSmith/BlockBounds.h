@@ -24,8 +24,8 @@ SmallVector<int32_t> neededChecks(Operation *op, Numbers &numbers);
 /// additions, subtractions and products with the latter: it grows by the same in every iteration.
 bool growsEvenly(scf::ForOp loop, Value value);
 
-/// Whether an operation of a loop's body makes a block pointer of which nothing but offsets changes,
-/// and these evenly.
+/// Whether an operation of a loop's body makes a block pointer of which nothing but offsets
+/// changes, and these evenly.
 bool movesEvenly(scf::ForOp loop, Operation *maker);
 
 } // namespace mlir::xesmith
