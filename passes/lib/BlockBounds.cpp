@@ -118,11 +118,14 @@ SmallVector<int32_t> xesmith::neededChecks(Operation *op, Numbers &numbers) {
 // In loops
 //===----------------------------------------------------------------------===//
 
+/// An offset is a few operations deep; each doubles the walk where both operands are one value.
+constexpr unsigned maxOffsetDepth = 8;
+
 static bool growsEvenly(scf::ForOp loop, Value value, unsigned depth) {
   if (loop.isDefinedOutsideOfLoop(value) || value == loop.getInductionVar())
     return true;
   Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != loop.getBody() || depth >= maxDepth)
+  if (!op || op->getBlock() != loop.getBody() || depth >= maxOffsetDepth)
     return false;
   if (isa<arith::AddIOp, arith::SubIOp>(op))
     return growsEvenly(loop, op->getOperand(0), depth + 1) &&

@@ -21,9 +21,11 @@ public:
 
 private:
   bool narrows(Value value, Numbers &numbers, unsigned depth = 0);
+  bool computeNarrows(Value value, Numbers &numbers, unsigned depth);
   Value narrow(Value value);
 
   llvm::DenseMap<Value, Value> made;
+  llvm::DenseMap<Value, bool> answers; // a value may be reached over many ways
 };
 
 unsigned bitsOf(Value value) {
@@ -41,6 +43,13 @@ Type narrowType(Type type) {
 /// Whether a 64-bit value can be computed in 32 bits with the same result: it and everything on
 /// the way to it fits, down to values that are 32 bits wide.
 bool NarrowOffsets::narrows(Value value, Numbers &numbers, unsigned depth) {
+  if (auto known = answers.find(value); known != answers.end())
+    return known->second;
+  bool answer = computeNarrows(value, numbers, depth);
+  return answers[value] = answer;
+}
+
+bool NarrowOffsets::computeNarrows(Value value, Numbers &numbers, unsigned depth) {
   if (bitsOf(value) != 64 || depth >= maxDepth)
     return false;
   std::optional<Interval> range = numbers.range(value);
@@ -111,6 +120,7 @@ void NarrowOffsets::runOnOperation() {
   if (failed(numbers))
     return signalPassFailure();
   made.clear();
+  answers.clear();
   SmallVector<Operation *> offsets, comparisons;
   module.walk([&](Operation *op) {
     if (op->getName().getStringRef() == "tt.addptr" && op->getNumOperands() == 2 &&

@@ -217,3 +217,27 @@ def test_deep_definitions_end(everything: str) -> None:
     deep = deep.replace('"arith.cmpi"(%b, %s)', '"arith.cmpi"(%c9999, %s)')
     pipeline = "checks,xesmith-report,xesmith-narrow-offsets,xesmith-drop-true-masks"
     assert run_pipeline(deep, pipeline).report
+
+
+def test_values_that_are_reached_over_many_ways_end(everything: str) -> None:
+    """Sixty sums of a value with itself, in a loop and before it, cost no 2^60 steps."""
+    narrow = [
+        f'%d{i} = "arith.addi"(%d{i - 1}, %d{i - 1}) : (i64, i64) -> i64' for i in range(1, 61)
+    ]
+    start = '%none = "arith.subi"(%start, %start) : (i64, i64) -> i64'
+    wide = "\n".join((start, *narrow)).replace("%d0", "%none")
+    text = everything.replace("(%base, %start)", "(%base, %d60)")
+    text = text.replace('%p = "tt.addptr"', f'{wide}\n%p = "tt.addptr"')
+    offsets = [
+        f'%o{i} = "arith.addi"(%o{i - 1}, %o{i - 1}) : (i32, i32) -> i32' for i in range(1, 61)
+    ]
+    maker = (
+        '%made = "tt.make_tensor_ptr"(%base, %wide, %wide, %wide, %wide, %zero, %o60) : '
+        "(!tt.ptr<f32>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf32>>"
+    )
+    inside = "\n".join((*offsets, maker)).replace("%o0", "%i")
+    text = text.replace('%q = "tt.splat"(%p)', f'{inside}\n%q = "tt.splat"(%p)')
+    assert "%made" in text
+    assert "%d60)" in text
+    pipeline = "checks,xesmith-narrow-offsets{grid=32},xesmith-hoist-invariant"
+    assert run_pipeline(text, pipeline).text
