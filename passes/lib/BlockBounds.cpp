@@ -139,16 +139,24 @@ static bool growsEvenly(scf::ForOp loop, Value value, unsigned depth) {
 
 bool xesmith::growsEvenly(scf::ForOp loop, Value value) { return ::growsEvenly(loop, value, 0); }
 
-bool xesmith::movesEvenly(scf::ForOp loop, Operation *maker) {
-  if (maker->getName().getStringRef() != "tt.make_tensor_ptr" || maker->getNumResults() != 1)
-    return false;
+ValueRange xesmith::blockOffsets(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  if (op->getNumResults() != 1)
+    return {};
+  size_t rank = viewType(op->getResult(0).getType()).shape.size();
+  size_t before = name == "tt.make_tensor_ptr" ? 1 + 2 * rank : 1;
+  bool known = name == "tt.make_tensor_ptr" || name == "tt.advance";
+  if (!known || !rank || op->getNumOperands() != before + rank)
+    return {};
+  return ValueRange(op->getOperands()).take_back(rank);
+}
+
+bool xesmith::movesEvenly(scf::ForOp loop, Operation *op) {
+  ValueRange offsets = blockOffsets(op);
   auto isOutside = [&](Value value) { return loop.isDefinedOutsideOfLoop(value); };
-  unsigned rank = makerSizes(maker).size();
-  if (!rank || maker->getNumOperands() != 1 + 3 * rank ||
-      !llvm::all_of(maker->getOperands().take_front(1 + 2 * rank), isOutside))
-    return false;
-  ValueRange offsets = ValueRange(maker->getOperands()).take_back(rank);
-  return !llvm::all_of(offsets, isOutside) && llvm::all_of(offsets, [&](Value value) {
-    return value.getType().isInteger(32) && xesmith::growsEvenly(loop, value);
-  });
+  return !offsets.empty() && !llvm::all_of(offsets, isOutside) &&
+         llvm::all_of(op->getOperands().drop_back(offsets.size()), isOutside) &&
+         llvm::all_of(offsets, [&](Value value) {
+           return value.getType().isInteger(32) && xesmith::growsEvenly(loop, value);
+         });
 }

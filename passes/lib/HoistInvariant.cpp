@@ -66,12 +66,13 @@ Value growth(OpBuilder &builder, scf::ForOp loop, Value offset) {
                                b ? b : op->getOperand(1));
 }
 
-/// Makes a block pointer before the loop, and advances it at the end of every iteration.
+/// Makes or advances a block pointer before the loop, and advances it at the end of every
+/// iteration.
 scf::ForOp carry(IRRewriter &rewriter, scf::ForOp loop, Operation *maker) {
   rewriter.setInsertionPoint(loop);
-  unsigned rank = makerSizes(maker).size();
-  SmallVector<Value> first(maker->getOperands().take_front(1 + 2 * rank)), steps;
-  for (Value offset : maker->getOperands().take_back(rank)) {
+  ValueRange offsets = blockOffsets(maker);
+  SmallVector<Value> first(maker->getOperands().drop_back(offsets.size())), steps;
+  for (Value offset : offsets) {
     first.push_back(firstOffset(rewriter, loop, offset));
     Value step = growth(rewriter, loop, offset);
     steps.push_back(

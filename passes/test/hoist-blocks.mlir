@@ -4,6 +4,7 @@
 // SAID: remark: 3 carried block pointers
 // SAID: remark: 2 hoisted operations
 // SAID: remark: 1 carried block pointer
+// SAID: remark: 1 carried block pointer
 
 // CHECK-LABEL: sym_name = "kernel"
 // CHECK: ^bb0(%[[BASE:.*]]: !tt.ptr<f16>, %[[N:.*]]: i32, %[[AT:.*]]: i32
@@ -76,6 +77,36 @@
       "op.use"(%p) : (!tt.ptr<tensor<64x32xf16>>) -> ()
     }
   }
+  "tt.return"() : () -> ()
+}) : () -> ()
+
+// -----
+
+// A block from before the loop that is advanced by the counter is carried alike; one that the loop
+// carries already stays as it is.
+// CHECK-LABEL: sym_name = "advanced"
+// CHECK: ^bb0(%[[P:.*]]: !tt.ptr<tensor<64x32xf16>>
+// CHECK: %[[S:.*]] = "tt.advance"(%[[P]], %[[ZERO:.*]], %[[ZERO]])
+// CHECK: "scf.for"({{.*}}, %[[P]], %[[S]])
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %[[C:.*]]: !tt.ptr<tensor<64x32xf16>>, %[[A:.*]]: !tt.ptr<tensor<64x32xf16>>):
+// CHECK-NEXT: "tt.load"(%[[A]])
+// CHECK-NEXT: "tt.load"(%[[C]])
+// CHECK: %[[N:.*]] = "tt.advance"(%[[C]], %[[ZERO]], %[[ONE:.*]])
+// CHECK: %[[M:.*]] = "tt.advance"(%[[A]], %{{.*}}, %[[ONE]])
+// CHECK-NEXT: "scf.yield"(%[[N]], %[[M]])
+"tt.func"() <{function_type = (!tt.ptr<tensor<64x32xf16>>, i32) -> (), sym_name = "advanced"}> ({
+^bb0(%p: !tt.ptr<tensor<64x32xf16>>, %n: i32):
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %last = scf.for %i = %zero to %n step %one iter_args(%carried = %p) -> (!tt.ptr<tensor<64x32xf16>>) : i32 {
+    %a = "tt.advance"(%p, %zero, %i) : (!tt.ptr<tensor<64x32xf16>>, i32, i32) -> !tt.ptr<tensor<64x32xf16>>
+    %x = "tt.load"(%a) : (!tt.ptr<tensor<64x32xf16>>) -> tensor<64x32xf16>
+    %y = "tt.load"(%carried) : (!tt.ptr<tensor<64x32xf16>>) -> tensor<64x32xf16>
+    "op.use"(%x, %y) : (tensor<64x32xf16>, tensor<64x32xf16>) -> ()
+    %next = "tt.advance"(%carried, %zero, %one) : (!tt.ptr<tensor<64x32xf16>>, i32, i32) -> !tt.ptr<tensor<64x32xf16>>
+    scf.yield %next : !tt.ptr<tensor<64x32xf16>>
+  }
+  "op.use"(%last) : (!tt.ptr<tensor<64x32xf16>>) -> ()
   "tt.return"() : () -> ()
 }) : () -> ()
 

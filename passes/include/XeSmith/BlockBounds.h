@@ -24,9 +24,13 @@ SmallVector<int32_t> neededChecks(Operation *op, Numbers &numbers);
 /// additions, subtractions and products with the latter: it grows by the same in every iteration.
 bool growsEvenly(scf::ForOp loop, Value value);
 
-/// Whether an operation of a loop's body makes a block pointer of which nothing but offsets
-/// changes, and these evenly.
-bool movesEvenly(scf::ForOp loop, Operation *maker);
+/// The offsets that a tt.make_tensor_ptr or tt.advance takes, its last operands; empty for any
+/// other operation, and for one whose operands do not fit its rank.
+ValueRange blockOffsets(Operation *op);
+
+/// Whether an operation of a loop's body makes or advances a block pointer of which nothing but
+/// offsets changes, and these evenly.
+bool movesEvenly(scf::ForOp loop, Operation *op);
 
 } // namespace mlir::xesmith
 

@@ -156,8 +156,8 @@ def CheckInvariants : Pass<"xesmith-check-invariants", "::mlir::ModuleOp"> {
     Finding: `invariant-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, a
     `tt.make_tensor_descriptor` or the end of a chain of `tt.addptr` inside an `scf.for` of which
     no operand changes there.
-    Finding: `block-pointer-rebuilt-in-loop`, for a `tt.make_tensor_ptr` of which nothing but offsets
-    changes, by the same in every iteration.
+    Finding: `block-pointer-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, or a `tt.advance` of a block
+    from before the loop, of which nothing but offsets changes, by the same in every iteration.
 
     Before:
 
@@ -426,8 +426,8 @@ def HoistInvariant : Pass<"xesmith-hoist-invariant", "::mlir::ModuleOp"> {
     expand_dims, make_range, addptr, make_tensor_ptr, make_tensor_descriptor and the like too, and
     what of `arith` and `math` may run when the loop does not.
 
-    A block pointer that is made in the loop, and of which offsets alone change, by the same in
-    every iteration, is made before it and advanced: the form that Intel's pipeliner prefetches.
+    A block pointer that is made in the loop, or advanced there from one before it, and of which
+    offsets alone change, by the same in every iteration, is made before the loop and carried: the form that Intel's pipeliner prefetches.
     triton-xpu 3.3.0b1 does not compile the other where the block is an operand of a dot. Offsets
     are taken to stay within 32 bits, as Triton's own are.
 
