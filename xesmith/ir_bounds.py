@@ -1,7 +1,8 @@
 """What a text of MLIR must keep to so that MLIR's parser survives it.
 
-The parser ends the process where brackets nest too deeply, a shape's size overflows 64 bits, or an
-operation is said to have billions of results. Standard library only: this also runs inside a
+The parser ends the process where brackets nest too deeply, a shape's size overflows 64 bits, an
+operation is said to have billions of results, an array holds no numbers, or a tensor of unknown
+rank is cast. Standard library only: this also runs inside a
 user's Triton process.
 """
 
@@ -22,6 +23,9 @@ _OTHERS = bytes(byte for byte, step in enumerate(_STEPS) if step == 0)
 _SHAPE = re.compile(r"<((?:\d+x)+)")
 #: a place is made for each result up to a number that is used: `%0#99999`, `%0:99999 = `
 _RESULT_NUMBER = re.compile(r"%[\w$.-]+\s*[#:]\s*\d{5,}")
+#: what an array attribute holds has a width: `array<index: 1>` has none
+_ARRAY = re.compile(r"\barray(?:\s|//.*\n)*<(?:\s|//.*\n)*(?!(?:[su]?i\d+|b?f\d+|tf32)\s*[:>])\S*")
+_UNRANKED = re.compile(r"\b(?:tensor|memref)\s*<\s*\*")
 
 
 def excess(text: str) -> str | None:
@@ -34,6 +38,10 @@ def excess(text: str) -> str | None:
         return f"IR text is nested deeper than {MAX_NESTING}"
     if (result := _RESULT_NUMBER.search(text)) is not None:
         return f"no operation has as many results: {result.group()[:100]}"
+    if (array := _ARRAY.search(text)) is not None:
+        return f"an array of no numbers: {array.group()[:100]}"
+    if _UNRANKED.search(text) is not None:
+        return "a tensor of unknown rank is no tile of a kernel"
     for shape in set(_SHAPE.findall(text)):
         # By digits first: Python itself refuses to read a number of thousands of them.
         extents = shape[:-1].split("x")

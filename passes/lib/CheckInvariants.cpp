@@ -1,5 +1,6 @@
 //===- CheckInvariants.cpp - What a loop rebuilds every time --------------===//
 
+#include "XeSmith/BlockBounds.h"
 #include "XeSmith/Findings.h"
 #include "XeSmith/Passes.h"
 #include "XeSmith/TritonIR.h"
@@ -32,6 +33,20 @@ void CheckInvariants::runOnOperation() {
         invariant.insert(&op);
     }
     for (Operation &op : *loop.getBody()) {
+      if (movesEvenly(loop, &op)) {
+        TypeView block = viewType(op.getResult(0).getType());
+        Finding finding;
+        finding.kind = "block-pointer-rebuilt-in-loop";
+        finding.message = "every iteration makes the block pointer of " + block.shapeText() + "x" +
+                          block.element + " anew, and only its offsets move";
+        finding.why =
+            "the compiler's pipeliner follows blocks that a loop carries; of the others it "
+            "prefetches none, and some versions fail on them";
+        finding.mend = "make it before the loop and tl.advance it (xesmith-hoist-invariant does)";
+        finding.numbers = llvm::json::Object{{"elements", block.elements()}};
+        findings.add(&op, std::move(finding));
+        continue;
+      }
       if (!invariant.contains(&op) || op.getNumResults() != 1)
         continue;
       bool maker = isBlockMaker(&op);

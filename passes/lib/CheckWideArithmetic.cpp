@@ -32,8 +32,7 @@ bool computes(Operation *op) {
 }
 
 /// Something of element type `bits` wide, in the result or (for comparisons, casts) an operand.
-template <typename ElementType>
-bool touches(Operation *op, unsigned bits, bool tensorsOnly) {
+template <typename ElementType> bool touches(Operation *op, unsigned bits, bool tensorsOnly) {
   auto is = [&](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (tensorsOnly && !tensor)

@@ -1,5 +1,6 @@
 //===- DropTrueMasks.cpp - Loads and stores without needless masks --------===//
 
+#include "XeSmith/BlockBounds.h"
 #include "XeSmith/Launch.h"
 #include "XeSmith/Passes.h"
 #include "XeSmith/Rewrite.h"
@@ -25,7 +26,11 @@ void DropTrueMasks::runOnOperation() {
   if (failed(numbers))
     return signalPassFailure();
   SmallVector<Operation *> masked;
+  SmallVector<std::pair<Operation *, SmallVector<int32_t>>> checked;
   module.walk([&](Operation *op) {
+    if (SmallVector<int32_t> needed = neededChecks(op, *numbers);
+        needed.size() < boundaryChecks(op).size())
+      checked.push_back({op, std::move(needed)});
     Value mask = maskOf(op);
     if (mask && numbers->alwaysTrue(mask))
       masked.push_back(op);
@@ -40,9 +45,12 @@ void DropTrueMasks::runOnOperation() {
     op->eraseOperands(1, op->getNumOperands() - 1);
     op->setAttr("operandSegmentSizes", builder.getDenseI32ArrayAttr({1, 0, 0}));
   }
+  for (auto &[op, needed] : checked)
+    op->setAttr("boundaryCheck", builder.getDenseI32ArrayAttr(needed));
   if (!masked.empty())
     eraseDead(module);
   reportChanges(module, masked.size(), "needless mask");
+  reportChanges(module, checked.size(), "needless boundary check");
 }
 
 } // namespace

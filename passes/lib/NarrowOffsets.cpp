@@ -21,9 +21,11 @@ public:
 
 private:
   bool narrows(Value value, Numbers &numbers, unsigned depth = 0);
+  bool computeNarrows(Value value, Numbers &numbers, unsigned depth);
   Value narrow(Value value);
 
   llvm::DenseMap<Value, Value> made;
+  llvm::DenseMap<Value, bool> answers; // a value may be reached over many ways
 };
 
 unsigned bitsOf(Value value) {
@@ -41,6 +43,13 @@ Type narrowType(Type type) {
 /// Whether a 64-bit value can be computed in 32 bits with the same result: it and everything on
 /// the way to it fits, down to values that are 32 bits wide.
 bool NarrowOffsets::narrows(Value value, Numbers &numbers, unsigned depth) {
+  if (auto known = answers.find(value); known != answers.end())
+    return known->second;
+  bool answer = computeNarrows(value, numbers, depth);
+  return answers[value] = answer;
+}
+
+bool NarrowOffsets::computeNarrows(Value value, Numbers &numbers, unsigned depth) {
   if (bitsOf(value) != 64 || depth >= maxDepth)
     return false;
   std::optional<Interval> range = numbers.range(value);
@@ -111,17 +120,27 @@ void NarrowOffsets::runOnOperation() {
   if (failed(numbers))
     return signalPassFailure();
   made.clear();
-  SmallVector<Operation *> found;
+  answers.clear();
+  SmallVector<Operation *> offsets, comparisons;
   module.walk([&](Operation *op) {
     if (op->getName().getStringRef() == "tt.addptr" && op->getNumOperands() == 2 &&
         narrows(op->getOperand(1), *numbers))
-      found.push_back(op);
+      offsets.push_back(op);
+    // Unsigned, a negative number would compare otherwise.
+    auto compare = dyn_cast<arith::CmpIOp>(op);
+    if (compare && compare.getPredicate() < arith::CmpIPredicate::ult &&
+        narrows(compare.getLhs(), *numbers) && narrows(compare.getRhs(), *numbers))
+      comparisons.push_back(op);
   });
-  for (Operation *op : found)
+  for (Operation *op : offsets)
     op->setOperand(1, narrow(op->getOperand(1)));
-  if (!found.empty())
+  for (Operation *op : comparisons)
+    for (unsigned i : {0u, 1u})
+      op->setOperand(i, narrow(op->getOperand(i)));
+  if (!offsets.empty() || !comparisons.empty())
     eraseDead(module);
-  reportChanges(module, found.size(), "narrowed offset");
+  reportChanges(module, offsets.size(), "narrowed offset");
+  reportChanges(module, comparisons.size(), "narrowed comparison");
 }
 
 } // namespace

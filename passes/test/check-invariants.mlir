@@ -18,8 +18,16 @@
     // expected-note @below {{why:}}
     // expected-note @below {{mend:}}
     %p = "tt.make_tensor_ptr"(%base, %size, %size, %size, %stride, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf16>>
-    // Its offset is the loop's counter: it changes.
+    // Its offset is the loop's counter: it is the same block, moved.
+    // expected-warning @below {{[block-pointer-rebuilt-in-loop] every iteration makes the block pointer of 64x64xf16 anew, and only its offsets move}}
+    // expected-note @below {{why:}}
+    // expected-note @below {{mend:}}
     %q = "tt.make_tensor_ptr"(%base, %size, %size, %size, %stride, %zero, %i) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf16>>
+    // A base or an uneven offset of its own in each iteration: another block.
+    %i2 = arith.muli %i, %i : i32
+    %q2 = "tt.make_tensor_ptr"(%base, %size, %size, %size, %stride, %zero, %i2) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf16>>
+    %base3 = "tt.addptr"(%base, %i) : (!tt.ptr<f16>, i32) -> !tt.ptr<f16>
+    %q3 = "tt.make_tensor_ptr"(%base3, %size, %size, %size, %stride, %zero, %i) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf16>>
     // Of a chain only its end.
     %s = "tt.splat"(%base) : (!tt.ptr<f16>) -> tensor<64x!tt.ptr<f16>>
     %t = "tt.addptr"(%s, %range) : (tensor<64x!tt.ptr<f16>>, tensor<64xi32>) -> tensor<64x!tt.ptr<f16>>

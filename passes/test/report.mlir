@@ -10,6 +10,8 @@
 // CHECK-SAME: \22trips\22:\22cdiv(K, 32)\22
 // CHECK-SAME: \22masked_accesses\22:1
 // CHECK-SAME: \22operations\22:{\22arith.addf\22:1
+// Both spellings of Intel's dialect count as prefetches.
+// CHECK-SAME: \22prefetches\22:2
 
 // 4 * 65536 + 1024 FLOP; 4 * 4096 + 2048 B.
 // KNOWN: \22flop_per_byte\22:14.2
@@ -24,6 +26,8 @@
   %m = "op.mask"() : () -> tensor<32x32xi1>
   %c = "op.c"() : () -> tensor<32x32xf32>
   scf.for %i = %c0 to %k step %c32 : i32 {
+    "triton_intel_gpu.prefetch"(%q) : (!tt.ptr<tensor<32x32xf16>>) -> ()
+    "ttig.prefetch"(%q) : (!tt.ptr<tensor<32x32xf16>>) -> ()
     %a = "tt.load"(%q) : (!tt.ptr<tensor<32x32xf16>>) -> tensor<32x32xf16>
     %b = "tt.load"(%p, %m) : (tensor<32x32x!tt.ptr<f16>>, tensor<32x32xi1>) -> tensor<32x32xf16>
     %d = "tt.dot"(%a, %b, %c) : (tensor<32x32xf16>, tensor<32x32xf16>, tensor<32x32xf32>) -> tensor<32x32xf32>

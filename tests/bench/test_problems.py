@@ -22,9 +22,11 @@ TILES = {
     "gemm_256": {"M": 256, "N": 256, "K": 32},
     "gemm_bias_gelu": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
     "gemm_bt": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
+    "gemm_rebuilt": {"M": 128, "N": 128, "K": 32},
     "layer_norm": {"ROWS": 16},
     "linear_sum": {"BATCH": 128, "OUT_FEATURES": 128, "IN_FEATURES": 32},
     "softmax": {"ROWS": 16},
+    "swiglu": {"ROWS": 16, "FEATURES": 128},
 }
 
 

@@ -30,7 +30,8 @@ EVERYTHING = """
       %c = "ttg.convert_layout"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32, #ttg.blocked<{sizePerThread = [4, 1], order = [0, 1]}>>
       %t = "tt.dot"(%x, %x, %sum) <{inputPrecision = 2 : i32}> : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
       %w = "arith.extf"(%t) : (tensor<64x64xf32>) -> tensor<64x64xf64>
-      %v = "arith.truncf"(%w) : (tensor<64x64xf64>) -> tensor<64x64xf32>
+      %ww = "arith.mulf"(%w, %w) : (tensor<64x64xf64>, tensor<64x64xf64>) -> tensor<64x64xf64>
+      %v = "arith.truncf"(%ww) : (tensor<64x64xf64>) -> tensor<64x64xf32>
       %f = "math.exp"(%v) : (tensor<64x64xf32>) -> tensor<64x64xf32>
       "scf.yield"(%f) : (tensor<64x64xf32>) -> ()
     }) : (i32, i32, i32, tensor<64x64xf32>) -> tensor<64x64xf32>

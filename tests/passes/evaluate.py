@@ -1,14 +1,14 @@
 """An evaluator of TTIR in generic form on numpy: what one program of a kernel stores.
 
-It knows the operations of our pointer kernels, and refuses any other. It is a second reading of
-the semantics, not of the passes.
+It knows the operations of our kernels, through pointers and block pointers, and refuses any other.
+It is a second reading of the semantics, not of the passes.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,27 @@ _CASTS = ("extsi", "extui", "trunci", "truncf", "extf", "sitofp", "fptosi", "ind
 class Pointer:
     argument: int
     offsets: Any
+
+
+@dataclass
+class BlockPointer:
+    argument: int
+    base: Any
+    shape: list[int]
+    strides: list[int]
+    offsets: list[int]
+    block: tuple[int, ...]
+
+    def places(self) -> tuple[Any, list[Any]]:
+        """The offset of every element, and along each dimension whether it lies inside."""
+        places = np.int64(self.base)
+        inside: list[Any] = []
+        for dimension, extent in enumerate(self.block):
+            index = self.offsets[dimension] + np.arange(extent, dtype=np.int64)
+            index = index.reshape([-1 if d == dimension else 1 for d in range(len(self.block))])
+            places = places + index * self.strides[dimension]
+            inside.append((index >= 0) & (index < self.shape[dimension]))
+        return places, inside
 
 
 def _erf(a: Any) -> Any:
@@ -135,7 +156,29 @@ class _Program:
         pointer, offsets = given
         return [Pointer(pointer.argument, pointer.offsets + offsets.astype(np.int64))]
 
+    def tt_make_tensor_ptr(self, op: Operation, given: list[Any]) -> list[Any]:
+        base, *rest = given
+        rank = len(rest) // 3
+        shape, strides, offsets = ([int(v) for v in rest[i * rank :][:rank]] for i in range(3))
+        block = op.results[0].type.shape
+        return [BlockPointer(base.argument, base.offsets, shape, strides, offsets, block)]
+
+    def tt_advance(self, op: Operation, given: list[Any]) -> list[Any]:
+        pointer, *steps = given
+        moved = [offset + int(step) for offset, step in zip(pointer.offsets, steps, strict=True)]
+        return [replace(pointer, offsets=moved)]
+
+    def of_block(self, op: Operation, pointer: BlockPointer) -> tuple[Pointer, Any]:
+        """The elements of a block, and the mask that the boundary checks make."""
+        places, inside = pointer.places()
+        mask = np.ones(pointer.block, bool)
+        for dimension in op.integers("boundaryCheck"):
+            mask = mask & inside[dimension]
+        return Pointer(pointer.argument, places), mask
+
     def tt_load(self, op: Operation, given: list[Any]) -> list[Any]:
+        if isinstance(given[0], BlockPointer):
+            given = [*self.of_block(op, given[0])]
         pointer, mask, other = (*given, None, None)[:3]
         memory = self.memory[pointer.argument]
         if mask is None:
@@ -144,6 +187,9 @@ class _Program:
         return [np.where(mask, memory[inside], 0 if other is None else other).astype(memory.dtype)]
 
     def tt_store(self, op: Operation, given: list[Any]) -> list[Any]:
+        if isinstance(given[0], BlockPointer):
+            pointer, mask = self.of_block(op, given[0])
+            given = [pointer, given[1], mask]
         pointer, value, mask = (*given, None)[:3]
         value = np.broadcast_to(value, np.shape(pointer.offsets))
         mask = np.ones(np.shape(value), bool) if mask is None else mask
@@ -194,7 +240,9 @@ def _constant(op: Operation, kind: Any) -> Any:
         number = (
             struct.unpack("f", struct.pack("I", bits))[0]
             if kind.element == "f32"
-            else (struct.unpack("e", struct.pack("H", bits))[0])
+            else struct.unpack("d", struct.pack("Q", bits))[0]
+            if kind.element == "f64"
+            else struct.unpack("e", struct.pack("H", bits))[0]
         )
     else:
         number = float(word) if kind.is_float else int(word)

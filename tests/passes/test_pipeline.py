@@ -18,8 +18,10 @@ CHECKED = {
     "xesmith-check-prefetch": ("missing-prefetch", 1, "it made none"),
     "xesmith-check-coalescing": ("uncoalesced-access", 0, ""),
     "xesmith-check-invariants": ("invariant-rebuilt-in-loop", 1, "nothing that they"),
-    "xesmith-check-wide-arithmetic": ("f64-arithmetic", 2, "float64 runs"),
+    "xesmith-check-wide-arithmetic": ("f64-arithmetic", 3, "float64 runs"),
     "xesmith-check-masks{values=1=64}": ("needless-mask", 1, "the given sizes"),
+    "xesmith-check-slm": ("slm-over-limit", 0, ""),
+    "xesmith-check-registers{registers=64}": ("register-pressure", 1, "64x64xf32"),
 }
 #: by transform: what it says, and what is in the text after it
 TRANSFORMED = {
@@ -28,6 +30,7 @@ TRANSFORMED = {
     "xesmith-exp2": ("1 rewritten exponential", '"math.exp2"'),
     "xesmith-hoist-invariant": ("2 hoisted operations", '"tt.splat"'),
     "xesmith-drop-true-masks{values=1=64}": ("1 needless mask", "array<i32: 1, 0, 0>"),
+    "xesmith-demote-float64": ("1 demoted operation", "(tensor<64x64xf32>, tensor<64x64xf32>)"),
 }
 
 
@@ -65,6 +68,20 @@ def test_the_coalescing_check_fires(everything: str) -> None:
     assert "`arg1`" in finding["why"]
 
 
+def test_the_check_of_local_memory_fires(everything: str) -> None:
+    assert run_pipeline(everything, "xesmith-check-slm").findings == ()
+    kept = everything.replace(
+        '%t = "tt.dot"',
+        '%k = "ttg.local_alloc"(%x) : (tensor<64x64xf32>) -> !ttg.memdesc<64x64xf32, #ttg.shared>\n'
+        '%t = "tt.dot"',
+    )
+    (finding,) = run_pipeline(kept, "xesmith-check-slm{slm-bytes=8192}").findings
+    assert finding["kind"] == "slm-over-limit"
+    assert finding["numbers"] == {"estimated": True, "limit_bytes": 8192, "slm_bytes": 64 * 64 * 4}
+    (fits,) = run_pipeline(kept, "xesmith-check-slm").findings
+    assert (fits["kind"], fits["severity"]) == ("slm-footprint", "note")
+
+
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_each_transform_fires(everything: str, name: str) -> None:
     said, written = TRANSFORMED[name]
@@ -86,12 +103,12 @@ def test_the_report_counts(everything: str) -> None:
     (function,) = run_pipeline(everything, "xesmith-report{values=1=256}").report
     assert function["name"] == "kernel"
     assert function["loads"] == {"tensor_of_pointers": 1}
-    # A dot and an exp in each of four iterations.
-    assert function["flop_per_program_total"] == 4 * (2 * 64**3 + 64**2)
+    # A dot, a product and an exp in each of four iterations.
+    assert function["flop_per_program_total"] == 4 * (2 * 64**3 + 2 * 64**2)
     assert function["bytes_loaded_per_program_total"] == 4 * 64 * 64 * 4
     assert function["loops"][0]["trip_count"] == 4
     (symbolic,) = run_pipeline(everything, "xesmith-report").report
-    assert symbolic["flop_per_program"] == f"cdiv(arg1, 64) * {2 * 64**3 + 64**2}"
+    assert symbolic["flop_per_program"] == f"cdiv(arg1, 64) * {2 * 64**3 + 2 * 64**2}"
     assert "flop_per_program_total" not in symbolic
 
 
@@ -99,7 +116,7 @@ def test_checks_stands_for_all_of_them(everything: str) -> None:
     kinds = {finding["kind"] for finding in run_pipeline(everything, "checks").findings}
     assert kinds == {
         "load-not-2d-block", "dot-not-dpas", "layout-conversion-in-loop", "missing-prefetch",
-        "invariant-rebuilt-in-loop", "f64-arithmetic",
+        "invariant-rebuilt-in-loop", "f64-arithmetic", "register-pressure",
     }  # fmt: skip
     mixed = run_pipeline(everything, "checks,xesmith-exp2,cse")
     assert len(mixed.findings) == len(run_pipeline(everything, "checks").findings)
@@ -154,6 +171,33 @@ def test_result_numbers_are_bounded_before_the_parser(use: str) -> None:
         run_pipeline(f'%0 = "x"() : () -> i32\n{use}', "checks")
 
 
+@pytest.mark.parametrize("array", ["index: 1", "tensor<4xi32>: 1", "// a comment\n index: 1", ">"])
+def test_arrays_are_bounded_before_the_parser(array: str) -> None:
+    """MLIR ends the process where what an array holds has no width."""
+    with pytest.raises(UnreadableLevelError, match="an array of no numbers"):
+        run_pipeline(f'"x"() <{{order = array<{array}>}}> : () -> ()', "checks")
+    assert run_pipeline('"x"() <{order = array<i32: 1>}> : () -> ()', "checks").findings == ()
+
+
+def test_ranks_are_bounded_before_the_parser() -> None:
+    """MLIR ends the process where a cast to an index meets a tensor of unknown rank."""
+    text = '%0 = "x"() : () -> i32\n%1 = "arith.index_cast"(%0) : (i32) -> tensor<*xindex>'
+    with pytest.raises(UnreadableLevelError, match="unknown rank"):
+        run_pipeline(text, "checks")
+
+
+def test_an_operation_without_a_location_is_refused_at_its_place() -> None:
+    """The verifier names the operation's own location; where that is unknown, its place."""
+    text = (
+        '"builtin.module"() ({\n'
+        '  %0 = "arith.constant"() <{value = 0 : i64}> : () -> i32 loc(unknown)\n'
+        "}) : () -> () loc(#loc)\n#loc = loc(unknown)\n"
+    )
+    with pytest.raises(UnreadableLevelError, match="same type") as caught:
+        run_pipeline(text, "checks")
+    assert caught.value.where == "2:8"
+
+
 def test_a_pass_that_refuses_names_its_place(everything: str) -> None:
     with pytest.raises(UnreadableLevelError, match="'9=1' names no argument") as caught:
         run_pipeline(everything, "xesmith-drop-true-masks{values=9=1}")
@@ -173,3 +217,27 @@ def test_deep_definitions_end(everything: str) -> None:
     deep = deep.replace('"arith.cmpi"(%b, %s)', '"arith.cmpi"(%c9999, %s)')
     pipeline = "checks,xesmith-report,xesmith-narrow-offsets,xesmith-drop-true-masks"
     assert run_pipeline(deep, pipeline).report
+
+
+def test_values_that_are_reached_over_many_ways_end(everything: str) -> None:
+    """Sixty sums of a value with itself, in a loop and before it, cost no 2^60 steps."""
+    narrow = [
+        f'%d{i} = "arith.addi"(%d{i - 1}, %d{i - 1}) : (i64, i64) -> i64' for i in range(1, 61)
+    ]
+    start = '%none = "arith.subi"(%start, %start) : (i64, i64) -> i64'
+    wide = "\n".join((start, *narrow)).replace("%d0", "%none")
+    text = everything.replace("(%base, %start)", "(%base, %d60)")
+    text = text.replace('%p = "tt.addptr"', f'{wide}\n%p = "tt.addptr"')
+    offsets = [
+        f'%o{i} = "arith.addi"(%o{i - 1}, %o{i - 1}) : (i32, i32) -> i32' for i in range(1, 61)
+    ]
+    maker = (
+        '%made = "tt.make_tensor_ptr"(%base, %wide, %wide, %wide, %wide, %zero, %o60) : '
+        "(!tt.ptr<f32>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<64x64xf32>>"
+    )
+    inside = "\n".join((*offsets, maker)).replace("%o0", "%i")
+    text = text.replace('%q = "tt.splat"(%p)', f'{inside}\n%q = "tt.splat"(%p)')
+    assert "%made" in text
+    assert "%d60)" in text
+    pipeline = "checks,xesmith-narrow-offsets{grid=32},xesmith-hoist-invariant"
+    assert run_pipeline(text, pipeline).text

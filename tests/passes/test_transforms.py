@@ -28,7 +28,9 @@ EXACT = (
     "xesmith-drop-true-masks{launch}",
     "xesmith-hoist-invariant",
 )
-PROBLEMS = ("gemm", "softmax", "layer_norm", "flash_attention", "batched_gemm")
+PROBLEMS = (
+    "gemm", "softmax", "layer_norm", "flash_attention", "batched_gemm", "gemm_rebuilt", "swiglu"
+)  # fmt: skip
 
 Kernel = tuple[str, Launch]
 
@@ -113,10 +115,39 @@ def test_exact_transforms_store_the_same_bits(
 ) -> None:
     for index, (before, launch) in enumerate(kernels[problem]):
         after = run_pipeline(before, with_launch(",".join(EXACT), launch)).text
-        assert after.count('"tt.splat"') < before.count('"tt.splat"')
+        assert after.count("tt.func") == 1
+        assert after != before
         assert_same(before, after, launch, tolerance=0)
         again = taken_back(workers, device, after, tmp_path / str(index))
         assert_same(before, again, launch, tolerance=0)
+
+
+def test_block_pointers_are_carried_and_lose_their_checks(
+    kernels: dict[str, list[Kernel]], workers: WorkerPool, device: Device, tmp_path: Path
+) -> None:
+    ((before, launch),) = kernels["gemm_rebuilt"]
+    hoisted = run_pipeline(before, "xesmith-hoist-invariant")
+    assert [remark.message for remark in hoisted.remarks] == ["2 carried block pointers"]
+    assert '"tt.advance"' not in before
+    assert_same(before, hoisted.text, launch, tolerance=0)
+    pipeline = "xesmith-hoist-invariant,xesmith-drop-true-masks{launch}"
+    dropped = run_pipeline(before, with_launch(pipeline, launch)).text
+    assert "boundaryCheck = array<i32: " in before
+    assert "boundaryCheck = array<i32: " not in dropped
+    again = taken_back(workers, device, dropped, tmp_path)
+    assert_same(before, again, launch, tolerance=0)
+
+
+def test_demoted_float64_stores_the_same_within_rounding(
+    kernels: dict[str, list[Kernel]], workers: WorkerPool, device: Device, tmp_path: Path
+) -> None:
+    ((before, launch),) = kernels["layer_norm"]
+    result = run_pipeline(before, "xesmith-demote-float64")
+    assert "f64" in before
+    assert "f64" not in result.text
+    # Half a unit in the last place of float16, near 4.
+    assert_same(before, result.text, launch, tolerance=2e-3)
+    taken_back(workers, device, result.text, tmp_path)
 
 
 @pytest.mark.parametrize("transform", EXACT)
@@ -126,7 +157,7 @@ def test_each_exact_transform_alone(kernels: dict[str, list[Kernel]], transform:
     assert_same(before, after, launch, tolerance=0)
 
 
-@pytest.mark.parametrize("problem", ["flash_attention", "softmax"])
+@pytest.mark.parametrize("problem", ["flash_attention", "softmax", "swiglu"])
 def test_exp2_stores_the_same_within_rounding(
     kernels: dict[str, list[Kernel]],
     problem: str,
@@ -153,10 +184,13 @@ def test_each_transform_finds_work_in_a_problem(kernels: dict[str, list[Kernel]]
     said: set[str] = set()
     for found in kernels.values():
         for text, launch in found:
-            pipeline = with_launch(",".join((*EXACT, "xesmith-exp2")), launch)
+            every = (*EXACT, "xesmith-exp2", "xesmith-demote-float64")
+            pipeline = with_launch(",".join(every), launch)
             said |= {remark.message for remark in run_pipeline(text, pipeline).remarks}
     words = {message.rstrip("s").partition(" ")[2] for message in said}
-    # Of what xesmith-hoist-invariant moves, Triton's own passes have left nothing here.
+    # Of what xesmith-hoist-invariant moves unchanged Triton's own passes have left nothing here.
     assert words == {
-        "specialised argument", "narrowed offset", "needless mask", "rewritten exponential"
+        "specialised argument", "narrowed offset", "narrowed comparison", "needless mask",
+        "needless boundary check", "rewritten exponential", "carried block pointer",
+        "demoted operation",
     }  # fmt: skip

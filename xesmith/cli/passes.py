@@ -99,7 +99,8 @@ def run_command(
     Of a kernel file, {launch} after a pass gives it the values and the grid of the launch.
     The IR goes to stdout where a pass may have changed it.
     """
-    from xesmith.passes.dump import SUFFIXES, with_launch
+    from xesmith.device import load_device
+    from xesmith.passes.dump import SUFFIXES, with_device, with_launch
     from xesmith.passes.pipeline import full_pipeline, run_pipeline
 
     shown_as = chosen_format(output_format, as_json)
@@ -118,6 +119,7 @@ def run_command(
             raise UsageError("a dump has its level", remedy="leave out --level, --spec, --variant")
         if "{launch}" in pipeline:
             raise UsageError("a dump has no launch", remedy="write values=... and grid=...")
+    device = load_device(target)
     shows_ir = output is None and _may_change(full_pipeline(pipeline))
     results: list[tuple[str, PassResult]] = []
     with progress(quiet=True):
@@ -125,6 +127,7 @@ def run_command(
             file, level or "ttgir", spec, variant, target, toolchain
         ):
             given = pipeline if launch is None else with_launch(pipeline, launch)
+            given = with_device(given, device, launch)
             keep = shows_ir or shown_as == "json" or output is not None
             results.append((title, run_pipeline(text, given, keep_text=keep)))
     if not results:

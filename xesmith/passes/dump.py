@@ -19,6 +19,8 @@ from xesmith.worker.client import WorkerPool
 #: endings of the files that are taken for dumps
 SUFFIXES = (".ttir", ".ttgir", ".mlir")
 _PLAIN_MASKS = re.compile(r"xesmith-check-masks(?![\w{-])")
+_PLAIN_SLM = re.compile(r"xesmith-check-slm(?![\w{-])")
+_PLAIN_REGISTERS = re.compile(r"xesmith-check-registers(?![\w{-])")
 _GENERIC = '"builtin.module"('
 _TASK = "xesmith.passes.generic_task:print_generic"
 _ERROR = re.compile(r":(\d+):(\d+)\)?: error: (.*)")
@@ -108,6 +110,22 @@ def with_launch(pipeline: str, launch: Launch) -> str:
         "xesmith-specialize-args{launch}", f"xesmith-specialize-args{{{given}}}"
     )
     return alone.replace("{launch}", f"{{{f'{given} {grid}'.strip()}}}")
+
+
+def with_device(pipeline: str, device: Device, launch: Launch | None = None) -> str:
+    """`pipeline` with what the checks must know of the device, where no options stand after them.
+
+    That is the shared local memory of a work-group, and the registers of a thread where the
+    launch's grf_mode states them.
+    """
+    pipeline = full_pipeline(pipeline)
+    if device.slm_bytes_per_work_group:
+        limit = f"xesmith-check-slm{{slm-bytes={device.slm_bytes_per_work_group}}}"
+        pipeline = _PLAIN_SLM.sub(limit, pipeline)
+    mode = "" if launch is None else str(launch.options.get("grf_mode", ""))
+    if mode.isdigit():
+        pipeline = _PLAIN_REGISTERS.sub(f"xesmith-check-registers{{registers={mode}}}", pipeline)
+    return pipeline
 
 
 def _number(value: float) -> str:

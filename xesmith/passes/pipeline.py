@@ -24,10 +24,14 @@ CHECKS = (
     "xesmith-check-invariants",
     "xesmith-check-wide-arithmetic",
     "xesmith-check-masks",
+    "xesmith-check-slm",
+    "xesmith-check-registers",
 )
 _FINDINGS = "xesmith.findings"
 _REPORT = "xesmith.report"
 _EVIDENCE = "xesmith.evidence"
+#: at an operation or an argument; one level of brackets inside: loc(callsite(#loc1 at #loc2))
+_LOCATION = re.compile(r"(?<!= )\bloc\((?:[^()\"\n]|\"[^\"\n]*\"|\([^()\n]*\))*\)")
 _UNKNOWN_PASS = re.compile(r"'([^'\n]*)' does not refer to a registered pass")
 
 
@@ -91,7 +95,10 @@ def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
     try:
         module = mlir.ir.Module.parse(text, context)
     except mlir.ir.MLIRError as error:
-        raise _refused("MLIR can't parse it", error) from error
+        refusal = _refused("MLIR can't parse it", error)
+        if refusal.where is None:
+            refusal.where = _place_in_text(mlir, context, text)
+        raise refusal from error
 
     def heard(diagnostic: Any) -> bool:
         severity = str(diagnostic.severity).rpartition(".")[2].lower()
@@ -119,6 +126,19 @@ def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
         # Findings were said as diagnostics too: those are told once.
         remarks=tuple(r for r in said if not (r.message.startswith("[") and "] " in r.message)),
     )
+
+
+def _place_in_text(mlir: Any, context: Any, text: str) -> str | None:
+    """Where in the text MLIR refuses an operation whose own location is unknown.
+
+    Without locations in it MLIR takes those of the text.
+    """
+    bare = _LOCATION.sub(lambda match: " " * len(match.group()), text)
+    try:
+        mlir.ir.Module.parse(bare, context)
+    except mlir.ir.MLIRError as error:
+        return _refused("", error).where
+    return None
 
 
 def _taken(operation: Any, name: str) -> Any:

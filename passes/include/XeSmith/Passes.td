@@ -228,6 +228,8 @@ def CheckInvariants : Pass<"xesmith-check-invariants", "::mlir::ModuleOp"> {
     Finding: `invariant-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, a
     `tt.make_tensor_descriptor` or the end of a chain of `tt.addptr` inside an `scf.for` of which
     no operand changes there.
+    Finding: `block-pointer-rebuilt-in-loop`, for a `tt.make_tensor_ptr`, or a `tt.advance` of a block
+    from before the loop, of which nothing but offsets changes, by the same in every iteration.
 
     Before:
 
@@ -251,6 +253,10 @@ def CheckMasks : Pass<"xesmith-check-masks", "::mlir::ModuleOp"> {
     option gives, and program numbers where it gives the grid. An operation that might overflow
     proves nothing. Of a loop over K in steps that `tt.divisibility` promises to divide K, a whole
     step is left in every iteration. Finding (a remark): `needless-mask`.
+
+    Of a load or store through a block pointer the boundary check is held to the same: along each
+    dimension, whether the block lies inside the tensor by bounds of its offset, through
+    `tt.advance` and loops whose trip count is known.
 
     Before, with `values=1=4096 grid=32`:
 
@@ -344,6 +350,87 @@ def CheckCoalescing : Pass<"xesmith-check-coalescing", "::mlir::ModuleOp"> {
   }];
 }
 
+def CheckSlm : Pass<"xesmith-check-slm", "::mlir::ModuleOp"> {
+  let summary = "Hold the shared local memory that a kernel needs against the device's";
+  let description = [{
+    In TTGIR for an Intel GPU. Where the module has `ttg.shared`, the compiler has allocated it and
+    that number counts. Before that it is estimated: what `ttg.local_alloc` keeps as long as it is
+    read, and for the time of a layout conversion or of a reduction across sub-groups what goes
+    through memory; the sum where most of it lives at once. A conversion counts the part of the tile
+    that both layouts deal out at a time, with padded rows, as the allocation of triton-xpu 3.3
+    does; scans, histograms and layouts other than blocked, DPAS, its operands and their slices do
+    not count. The estimate equals what triton-xpu 3.3.0b1 allocates for each problem of ours.
+
+    Findings: `slm-over-limit`, and the remark `slm-footprint` where it fits.
+
+    Before, with `slm-bytes=131072` and 16 warps:
+
+    ```mlir
+    %c = "ttg.convert_layout"(%acc) : (tensor<256x256xf16, #triton_intel_gpu.dpas<...>>)
+           -> tensor<256x256xf16, #ttg.blocked<...>>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [slm-over-limit] an estimated 135168 B of shared local memory, of 131072 B that a work-group can have
+    note: why: at once: 256x256xf16 on its way to another layout (line 49), 135168 B
+    ```
+  }];
+  let options = [
+    Option<"slmBytes", "slm-bytes", "int64_t", /*default=*/"131072",
+           "What a work-group of the device can have">
+  ];
+}
+
+def CheckRegisters : Pass<"xesmith-check-registers", "::mlir::ModuleOp"> {
+  let summary = "Estimate where the tiles of a kernel do not fit the registers of a thread";
+  let description = [{
+    In TTGIR for an Intel GPU, before native code exists: at each operation the bytes of the tiles
+    that are live after it, for one sub-group, by their layouts, `ttg.num-warps` and
+    `ttg.threads-per-warp`. A dot's operands count with its result, and its accumulator is written
+    in place. A block pointer counts as one register, a tensor of pointers one address for each
+    vector of its layout; constants, ranges, scalars and what is spread from them nothing. Finding:
+    `register-pressure`, at the peak, with what is live there, where this and 8 registers for
+    headers and addresses exceed the file of `registers` times 64 B.
+
+    It is no count of spills: the native compiler orders instructions anew, computes cheap values
+    again, and needs registers that no tile has. Told is that tiles alone do not fit; that nothing
+    is said is no promise. On products of float16 for Arc Pro B70 (triton-xpu 3.3.0b1, ocloc
+    26.27) it speaks where native code spills and not where it does not:
+
+    | tile, warps, registers | estimated live B/thread | of | native spill B/thread |
+    |---|---|---|---|
+    | 256x256x32, 32, 128 | 14592 | 8192 | 6848 |
+    | 256x256x32, 64, 128 | 8448 | 8192 | 1536 |
+    | 256x256x32, 32, 256 | 14592 | 16384 | 0 |
+    | 256x128x32, 16, 256 | 14592 | 16384 | 0 |
+    | 128x128x32, 32, 128 | 5376 | 8192 | 0 |
+
+    These load their operands by block pointers. Of kernels that load them through local memory it
+    says too much at times: of the problem gemm_bt it estimates 9480 B of 8192 B, and its native
+    code reads the operands piece by piece and does not spill.
+
+    Before, with `registers=128`:
+
+    ```mlir
+    %d = "tt.dot"(%a, %b, %acc) : (tensor<256x32xf16, ...>, tensor<32x256xf16, ...>,
+           tensor<256x256xf32, #triton_intel_gpu.dpas<...>>) -> tensor<256x256xf32, ...>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [register-pressure] an estimated 14592 B of tiles live here in each thread, of 8192 B of registers (128 of them)
+    note: why: 256x256xf32 of tt.dot (line 17), 8192 B; 32x256xf16 of tt.load (line 16), 4096 B; ...
+    ```
+  }];
+  let options = [
+    Option<"registers", "registers", "int64_t", /*default=*/"128",
+           "Registers of a thread: grf_mode">
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Transforms
 //===----------------------------------------------------------------------===//
@@ -379,9 +466,10 @@ def SpecializeArgs : Pass<"xesmith-specialize-args", "::mlir::ModuleOp"> {
 def NarrowOffsets : Pass<"xesmith-narrow-offsets", "::mlir::ModuleOp"> {
   let summary = "Compute offsets in 32 bits where all of them provably fit";
   let description = [{
-    For each `tt.addptr` whose offsets are 64-bit: where every value on the way, from 32-bit values
-    and constants on, provably fits 32 bits, the same is computed in 32 bits. The proof is by
-    bounds, as in `xesmith-check-masks`; give it values and the grid, or specialise arguments first.
+    For each `tt.addptr` whose offsets are 64-bit, and each signed comparison of 64-bit integers, as
+    of a mask: where every value on the way, from 32-bit values and constants on, provably fits 32
+    bits, the same is computed in 32 bits. The proof is by bounds, as in `xesmith-check-masks`; give
+    it values and the grid, or specialise arguments first.
 
     Before, with `grid=32`:
 
@@ -431,35 +519,74 @@ def Exp2 : Pass<"xesmith-exp2", "::mlir::ModuleOp"> {
 }
 
 def HoistInvariant : Pass<"xesmith-hoist-invariant", "::mlir::ModuleOp"> {
-  let summary = "Move what an scf.for never changes before it, Triton's operations included";
+  let summary = "Move what an scf.for never changes before it, and carry block pointers through it";
   let description = [{
     Stock MLIR moves only operations whose effects it knows. This moves splat, broadcast,
     expand_dims, make_range, addptr, make_tensor_ptr, make_tensor_descriptor and the like too, and
     what of `arith` and `math` may run when the loop does not.
 
+    A block pointer that is made in the loop, or advanced there from one before it, and of which
+    offsets alone change, by the same in every iteration, is made before the loop and carried: the form that Intel's pipeliner prefetches.
+    triton-xpu 3.3.0b1 does not compile the other where the block is an operand of a dot. Offsets
+    are taken to stay within 32 bits, as Triton's own are.
+
     Before:
 
     ```mlir
-    "scf.for"(%lb, %ub, %step) ({
-    ^bb0(%i: i32):
-      %p = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
+    "scf.for"(%zero, %K, %c32) ({
+    ^bb0(%k: i32):
+      %s = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
+      %p = "tt.make_tensor_ptr"(%arg1, %m, %n, %pitch, %one, %i, %k) : (...) -> !tt.ptr<tensor<128x32xf16>>
     ```
 
     After:
 
     ```mlir
-    %p = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
-    "scf.for"(%lb, %ub, %step) ({
-    ^bb0(%i: i32):
+    %s = "tt.splat"(%arg0) : (!tt.ptr<f32>) -> tensor<128x!tt.ptr<f32>>
+    %start = "tt.make_tensor_ptr"(%arg1, %m, %n, %pitch, %one, %i, %zero) : (...) -> !tt.ptr<tensor<128x32xf16>>
+    "scf.for"(%zero, %K, %c32, %start) ({
+    ^bb0(%k: i32, %p: !tt.ptr<tensor<128x32xf16>>):
+      ...
+      %next = "tt.advance"(%p, %c0, %c32) : (...) -> !tt.ptr<tensor<128x32xf16>>
+      "scf.yield"(%next)
     ```
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def DemoteFloat64 : Pass<"xesmith-demote-float64", "::mlir::ModuleOp"> {
+  let summary = "Compute in float32 what was made float64 between narrower loads and stores";
+  let description = [{
+    Results change by rounding: run it where float32 is precise enough. A chain of float64 values
+    becomes float32 where everything that it begins with is narrower (a load, an argument, an
+    integer) or a constant, and everything that it ends in; conversions to and from float32 vanish.
+    Types in memory and the signature never change. A chain is left whole as it is where it touches
+    float64 in memory or in the signature, a call, assembly, a bit cast or a conversion to an
+    integer, or a constant that is no normal number in float32.
+
+    Before:
+
+    ```mlir
+    %w = "arith.extf"(%x) : (tensor<128xf16>) -> tensor<128xf64>
+    %s = "arith.addf"(%total, %w) : (tensor<128xf64>, tensor<128xf64>) -> tensor<128xf64>
+    ```
+
+    After:
+
+    ```mlir
+    %w = "arith.extf"(%x) : (tensor<128xf16>) -> tensor<128xf32>
+    %s = "arith.addf"(%total, %w) : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def DropTrueMasks : Pass<"xesmith-drop-true-masks", "::mlir::ModuleOp"> {
   let summary = "Drop masks that are true for every element";
   let description = [{
     The proof is that of `xesmith-check-masks`. Without its mask a load has no use for `other`.
-    With the option's values and grid the kernel is right for launches with these only.
+    With the option's values and grid the kernel is right for launches with these only. Boundary
+    checks of block pointers go along each dimension where the block provably lies inside.
 
     Before, with `values=1=4096 grid=32`:
 
