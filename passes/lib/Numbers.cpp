@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace mlir::xesmith;
 
-/// Of per-program bounds in one function: 256 MiB.
-static constexpr size_t mostEntries = size_t(1) << 24;
+/// Of per-program bounds in one function: 512 MiB at most.
+static constexpr size_t mostEntries = size_t(1) << 25;
 /// Nobody reads an expression longer than this.
 static constexpr size_t longestText = 1000;
 
