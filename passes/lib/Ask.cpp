@@ -50,7 +50,8 @@ json::Object answer(Value value, Numbers &numbers) {
   }
   if (!slopes.empty())
     made["slopes"] = std::move(slopes);
-  if (BlockArgument argument = baseArgument(value); argument && viewType(value.getType()).ofPointers)
+  if (BlockArgument argument = baseArgument(value);
+      argument && viewType(value.getType()).ofPointers)
     made["argument"] = numbers.nameOf(argument);
   return made;
 }

@@ -42,8 +42,8 @@ void CheckCoalescing::check(Operation *op, Kernel &kernel, int64_t lanes, Findin
   Slope slope = kernel.numbers.slope(op->getOperand(0), fastest);
   int64_t elementBytes = std::max(1u, pointers.elementBits() / 8);
   // A lane's share of the tile.
-  int64_t possible = std::min(
-      widestBytes, std::max<int64_t>(1, pointers.elements() / lanes) * elementBytes);
+  int64_t possible =
+      std::min(widestBytes, std::max<int64_t>(1, pointers.elements() / lanes) * elementBytes);
   if (*bytes >= std::min(narrowBytes, possible) && slope.isOne())
     return;
   if (slope.isZero() || *bytes >= possible)
@@ -54,8 +54,8 @@ void CheckCoalescing::check(Operation *op, Kernel &kernel, int64_t lanes, Findin
   finding.message = "each lane moves " + std::to_string(*bytes) + " B at a time where " +
                     std::to_string(possible) + " B could be";
   finding.why = slope.isOne() ? "the compiler did not prove that more neighbours are aligned"
-                      : "along the fastest dimension of its layout the addresses step by " +
-                            kernel.strideText(slope) + " elements";
+                              : "along the fastest dimension of its layout the addresses step by " +
+                                    kernel.strideText(slope) + " elements";
   finding.mend = "run the fastest index along the dimension of stride 1, make that stride a "
                  "constant, and pass sizes that 16 divides";
   finding.numbers = llvm::json::Object{{"bytes_per_access", *bytes}, {"possible_bytes", possible}};

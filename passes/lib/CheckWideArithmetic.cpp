@@ -1,8 +1,8 @@
 //===- CheckWideArithmetic.cpp - float64, and 64-bit integers in tensors --===//
 
 #include "XeSmith/Findings.h"
+#include "XeSmith/Kernel.h"
 #include "XeSmith/Passes.h"
-#include "XeSmith/TritonIR.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -58,11 +58,10 @@ void CheckWideArithmetic::runOnOperation() {
     place.elements += viewType(op->getResult(0).getType()).elements();
   };
   getOperation().walk([&](Operation *op) {
-    if (!computes(op))
-      return;
-    if (touches<FloatType>(op, 64, /*tensorsOnly=*/false))
+    if (worksOnF64(op) && op->getNumResults() == 1)
       count("f64-arithmetic", op);
-    else if (touches<IntegerType>(op, 64, /*tensorsOnly=*/true) && !isa<arith::IndexCastOp>(op))
+    else if (computes(op) && touches<IntegerType>(op, 64, /*tensorsOnly=*/true) &&
+             !isa<arith::IndexCastOp>(op))
       count("i64-address-arithmetic", op);
   });
   Findings findings(getOperation());

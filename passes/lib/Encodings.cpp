@@ -14,6 +14,8 @@ using namespace mlir::xesmith;
 // Parsing
 //===----------------------------------------------------------------------===//
 
+static bool isNameCharacter(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
+
 namespace {
 
 constexpr unsigned deepestNesting = 32;
@@ -59,12 +61,11 @@ private:
   }
 
   StringRef word() {
-    StringRef found = skipped().take_while([](char c) { return isAlnum(c) || c == '_' || c == '.'; });
+    StringRef found =
+        skipped().take_while(isNameCharacter);
     rest = rest.drop_front(found.size());
     return found;
   }
-
-  static bool isAlnum(char c) { return llvm::isAlnum(c); }
 
   bool dictionary(Parameters &made, unsigned depth) {
     if (!take("{"))
@@ -159,8 +160,7 @@ std::optional<Encoding> xesmith::parseEncoding(StringRef text) {
   EncodingParser parser(text);
   if (!parser.encoding(made, 0) || !parser.atEnd()) {
     made = Encoding();
-    StringRef name =
-        text.drop_front().take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+    StringRef name = text.drop_front().take_while(isNameCharacter);
     std::tie(made.dialect, made.kind) = EncodingParser::split(name);
   }
   made.text = text.str();

@@ -101,8 +101,8 @@ LogicalResult Reader::check() {
     malformed |= isDot(op) && !dotShape(op);
     StringRef name = op->getName().getStringRef();
     if (name == "ttg.convert_layout" || name == "ttg.local_alloc")
-      malformed |= op->getNumResults() != 1 || (name == "ttg.convert_layout" &&
-                                                op->getNumOperands() != 1);
+      malformed |=
+          op->getNumResults() != 1 || (name == "ttg.convert_layout" && op->getNumOperands() != 1);
     if (malformed)
       return op->emitError("malformed ") << name;
   }
@@ -148,10 +148,10 @@ json::Value Reader::dot(Operation *op) {
   made["on_dpas"] = onDpas;
   if (!onDpas) {
     std::optional<Obstacle> found = kernel.dpasObstacle(op);
-    made["why_not_dpas"] =
-        !hasDpas(kernel.module) ? "the compiler takes this device for one without DPAS"
-        : found                 ? utf8(found->why)
-                                : keptLayout(encoding);
+    made["why_not_dpas"] = !hasDpas(kernel.module)
+                               ? "the compiler takes this device for one without DPAS"
+                           : found ? utf8(found->why)
+                                   : keptLayout(encoding);
   }
   return made;
 }
@@ -262,10 +262,10 @@ json::Object Reader::counts() {
   json::Object names;
   for (auto &[name, count] : math)
     names[name] = count;
-  return json::Object{{"f64_operations", f64}, {"i64_operations", i64},
-                      {"i64_address_operations", i64Address}, {"atomics", atomics},
-                      {"barriers", barriers}, {"reductions", reductions},
-                      {"math", std::move(names)}};
+  return json::Object{
+      {"f64_operations", f64},   {"i64_operations", i64}, {"i64_address_operations", i64Address},
+      {"atomics", atomics},      {"barriers", barriers},  {"reductions", reductions},
+      {"math", std::move(names)}};
 }
 
 /// The programs of the grid by what they run; a grid that is too large for single programs is one
@@ -297,10 +297,9 @@ json::Array Reader::programGroups() {
   }
   json::Array made;
   for (auto &[kind, count] : kinds)
-    made.push_back(json::Object{
-        {"programs", count * (*programs / int64_t(rows))},
-        {"iterations", json::Array(ArrayRef<double>(kind).drop_back())},
-        {"bytes_moved", kind.back()}});
+    made.push_back(json::Object{{"programs", count * (*programs / int64_t(rows))},
+                                {"iterations", json::Array(ArrayRef<double>(kind).drop_back())},
+                                {"bytes_moved", kind.back()}});
   return made;
 }
 
@@ -312,7 +311,8 @@ json::Value Reader::conversion(Operation *op) {
   return json::Object{
       {"site", site(op)},
       {"source", utf8(source->text)},
-      {"destination", utf8(destination ? destination->text : kernel.view(op->getResult(0)).encoding)},
+      {"destination",
+       utf8(destination ? destination->text : kernel.view(op->getResult(0)).encoding)},
       {"shape", extents(moved.shape)},
       {"element_bits", int64_t(moved.ofPointers && !staged ? 64 : moved.elementBits())},
       {"loop", number(kernel.loopOf(op))},
@@ -365,11 +365,12 @@ void Reader::layouts(json::Object &made) {
       current = current->parent();
     if (!current)
       continue;
-    json::Value one = json::Object{{"repeat_count", current->integer("repeatCount")},
-                                   {"systolic_depth", current->integer("systolicDepth")},
-                                   {"execution_size", current->integer("executionSize")},
-                                   {"ops_per_channel", current->integer("opsPerChan")},
-                                   {"warps_per_cta", json::Array(current->integers("warpsPerCTA"))}};
+    json::Value one =
+        json::Object{{"repeat_count", current->integer("repeatCount")},
+                     {"systolic_depth", current->integer("systolicDepth")},
+                     {"execution_size", current->integer("executionSize")},
+                     {"ops_per_channel", current->integer("opsPerChan")},
+                     {"warps_per_cta", json::Array(current->integers("warpsPerCTA"))}};
     if (!llvm::is_contained(dpas, one))
       dpas.push_back(std::move(one));
   }

@@ -53,8 +53,7 @@ int64_t xesmith::flopOf(Operation *op) {
       for (Block &block : region)
         for (Operation &inner : block)
           steps += isFloatArithmetic(&inner);
-    int64_t elements =
-        op->getNumOperands() ? viewType(op->getOperand(0).getType()).elements() : 0;
+    int64_t elements = op->getNumOperands() ? viewType(op->getOperand(0).getType()).elements() : 0;
     return __builtin_mul_overflow(steps, elements, &steps) ? 0 : steps;
   }
   if (op->getNumResults() == 0)
@@ -105,12 +104,10 @@ bool xesmith::worksOnI64(Operation *op) {
   return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::DivSIOp, arith::DivUIOp,
              arith::RemSIOp, arith::RemUIOp, arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp,
              arith::MaxUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::ShLIOp,
-             arith::ShRSIOp, arith::ShRUIOp, arith::CmpIOp, arith::CeilDivSIOp,
-             arith::FloorDivSIOp, arith::MulSIExtendedOp, arith::MulUIExtendedOp,
-             arith::AddUIExtendedOp>(op) &&
-         llvm::any_of(op->getOperandTypes(), [](Type type) {
-           return getElementTypeOrSelf(type).isSignlessInteger(64);
-         });
+             arith::ShRSIOp, arith::ShRUIOp, arith::CmpIOp, arith::CeilDivSIOp, arith::FloorDivSIOp,
+             arith::MulSIExtendedOp, arith::MulUIExtendedOp, arith::AddUIExtendedOp>(op) &&
+         llvm::any_of(op->getOperandTypes(),
+                      [](Type type) { return getElementTypeOrSelf(type).isSignlessInteger(64); });
 }
 
 std::optional<Encoding> xesmith::encodingOf(Value value) {
@@ -225,6 +222,12 @@ Kernel::Kernel(Operation *function, Numbers &launch)
       loops.push_back(op);
     }
   });
+  // No kernel of people is as large; of one that is, memory would not hold each program's numbers.
+  constexpr int64_t most = int64_t(1) << 27;
+  int64_t programs = launch.programs().value_or(0);
+  if (programs <= Numbers::mostPrograms &&
+      programs > most / std::max<int64_t>(operations.size(), 1))
+    launch.lookAtAllPrograms();
 }
 
 void xesmith::forEachKernel(ModuleOp module, llvm::function_ref<void(Kernel &)> act) {
@@ -527,8 +530,8 @@ bool Kernel::feedsAddress(Operation *op) {
     for (Operation *user : operations)
       if (nameOfOperation(user) == "tt.addptr" || nameOfOperation(user) == "tt.advance" ||
           isBlockMaker(user))
-        llvm::append_range(waiting, llvm::drop_begin(user->getOperands(),
-                                                     user->getNumOperands() ? 1 : 0));
+        llvm::append_range(waiting,
+                           llvm::drop_begin(user->getOperands(), user->getNumOperands() ? 1 : 0));
     while (!waiting.empty()) {
       Value value = waiting.pop_back_val();
       if (view(value).isFloat() || !feeding->insert(value).second)
@@ -626,15 +629,14 @@ Obstacle Kernel::pointerObstacle(Operation *access) {
     slopes.push_back(numbers.slope(pointer, dimension));
   std::string why = "tensor of pointers";
   const Slope &last = slopes[rank - 1], &row = slopes[rank - 2];
-  bool followed =
-      llvm::all_of(slopes, [](const Slope &one) { return one.kind != Slope::Unknown; });
+  bool followed = llvm::all_of(slopes, [](const Slope &one) { return one.kind != Slope::Unknown; });
   if (!followed)
     why += " whose addresses are not a plain sum of row and column";
   else if (last.isOne() || row.isOne())
-    why += (last.isOne() ? " with row stride " + strideText(row)
-                         : " that lies transposed in memory, with column stride " +
-                               strideText(last)) +
-           "; nothing states width and pitch, as a block pointer would";
+    why +=
+        (last.isOne() ? " with row stride " + strideText(row)
+                      : " that lies transposed in memory, with column stride " + strideText(last)) +
+        "; nothing states width and pitch, as a block pointer would";
   else
     why += ": stride of the last dimension is " +
            (last.kind == Slope::Symbolic ? called(last.symbol) : strideText(last)) +
@@ -688,8 +690,8 @@ std::optional<Obstacle> Kernel::surfaceObstacle(Operation *access) {
     if (bytes < leastPitchBytes)
       return Obstacle{
           "the pitch is " + bytesText(bytes) + "; the least is " + bytesText(leastPitchBytes), ""};
-  } else if (compiled.divisor(pitch) % (pitchMultipleBytes /
-                                        std::gcd(pitchMultipleBytes, elementBytes))) {
+  } else if (compiled.divisor(pitch) %
+             (pitchMultipleBytes / std::gcd(pitchMultipleBytes, elementBytes))) {
     std::string text = compiled.text(pitch);
     return Obstacle{"the pitch is " + (text.empty() ? std::string("a value") : called(text)) +
                         " times " + bytesText(elementBytes) + ", not known to be a multiple of " +

@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace mlir::xesmith;
 
-/// Of per-program bounds in one function: 256 MiB.
-static constexpr size_t mostEntries = size_t(1) << 24;
+/// Of per-program bounds in one function: 512 MiB at most.
+static constexpr size_t mostEntries = size_t(1) << 25;
 /// Nobody reads an expression longer than this.
 static constexpr size_t longestText = 1000;
 
@@ -58,8 +58,8 @@ bool Bounds::any(llvm::function_ref<bool(Interval)> holds) const {
 Numbers::Numbers(ArrayRef<int64_t> grid)
     : grid(grid.begin(), grid.end()), entriesLeft(mostEntries) {}
 
-void Numbers::lookAtLastProgram() {
-  lastProgram = true;
+void Numbers::lookAt(Look programs) {
+  look = programs;
   keptRanges.clear();
 }
 
@@ -77,15 +77,16 @@ std::optional<int64_t> Numbers::programs() const {
 }
 
 /// An operator on intervals, in each program; nullopt where it gives nothing for one of them.
-std::optional<Bounds> Numbers::combined(const Bounds &a, const Bounds &b, IntervalOperator together) {
+std::optional<Bounds> Numbers::combined(const Bounds &a, const Bounds &b,
+                                        IntervalOperator together) {
   size_t count = std::max(a.size(), b.size());
   bool single = count > 1 && count > entriesLeft;
   if (single)
     count = 1; // what holds for the hulls holds for each program
   std::vector<int64_t> low(count), high(count);
   for (size_t program = 0; program < count; ++program) {
-    std::optional<Interval> made = single ? together(a.hull(), b.hull())
-                                          : together(a.at(program), b.at(program));
+    std::optional<Interval> made =
+        single ? together(a.hull(), b.hull()) : together(a.at(program), b.at(program));
     if (!made)
       return std::nullopt;
     low[program] = made->low;
@@ -114,10 +115,10 @@ std::optional<Bounds> Numbers::programId(std::optional<int64_t> axis) {
     any.ofType = true;
     return any;
   }
-  if (lastProgram)
+  if (look == LastProgram)
     return Bounds(Interval{extent - 1, extent - 1});
   std::optional<int64_t> count = programs();
-  if (!count || *count > mostPrograms)
+  if (look == AllPrograms || !count || *count > mostPrograms)
     return Bounds(Interval{0, extent - 1});
   int64_t before = 1;
   for (int64_t other = 0; other < *axis; ++other)
@@ -401,9 +402,10 @@ std::optional<Bounds> Numbers::computeRange(Value value, unsigned depth) {
   }
   if (isa<arith::ExtSIOp>(op) && integerBits(op->getOperand(0).getType()) == 1) {
     std::optional<Bounds> truth = rangeAt(op->getOperand(0), depth + 1); // true becomes -1
-    return truth ? combined(*truth, *truth, [](Interval a, Interval) {
-      return std::optional(Interval{-a.high, -a.low});
-    })
+    return truth ? combined(*truth, *truth,
+                            [](Interval a, Interval) {
+                              return std::optional(Interval{-a.high, -a.low});
+                            })
                  : std::nullopt;
   }
   if (isa<arith::ExtSIOp, arith::IndexCastOp, arith::TruncIOp>(op))
@@ -558,16 +560,16 @@ std::optional<Bounds> Numbers::scaled(const std::optional<Bounds> &a, int64_t fa
 }
 
 std::optional<Bounds> Numbers::upTo(const Bounds &times, const std::optional<Bounds> &step) {
-  return step ? combined(times, *step, [](Interval count, Interval by) {
-    return product({0, std::max<int64_t>(count.high - 1, 0)}, by);
-  })
+  return step ? combined(times, *step,
+                         [](Interval count, Interval by) {
+                           return product({0, std::max<int64_t>(count.high - 1, 0)}, by);
+                         })
               : std::nullopt;
 }
 
 bool Numbers::neverAbove(const Bounds &a, const Bounds &b) {
-  std::optional<Bounds> holds = combined(a, b, [](Interval x, Interval y) {
-    return std::optional(Interval{x.high <= y.low, 1});
-  });
+  std::optional<Bounds> holds = combined(
+      a, b, [](Interval x, Interval y) { return std::optional(Interval{x.high <= y.low, 1}); });
   return holds && holds->hull().low == 1;
 }
 
@@ -707,7 +709,8 @@ static bool isWordCharacter(char c) { return llvm::isAlnum(c) || c == '_' || (c 
 
 /// In brackets, where it is not one word or one call.
 static std::string wrapped(const std::string &text) {
-  StringRef rest = StringRef(text).drop_while([](char c) { return isWordCharacter(c) || c == '.'; });
+  StringRef rest =
+      StringRef(text).drop_while([](char c) { return isWordCharacter(c) || c == '.'; });
   bool call = rest.size() > 1 && rest.size() < text.size() && rest.front() == '(' &&
               rest.find_first_of(")(", 1) == rest.size() - 1 && rest.back() == ')';
   return (rest.empty() && !text.empty()) || call ? text : "(" + text + ")";
@@ -775,14 +778,14 @@ std::string Numbers::computeText(Value value, unsigned depth) {
           arith::IndexCastUIOp>(op) ||
       (name == "tt.unsplat" && op->getNumOperands() == 1))
     return text(op->getOperand(0), depth + 1);
-  StringRef sign = isa<arith::AddIOp>(op)                     ? "+"
-                   : isa<arith::SubIOp>(op)                   ? "-"
-                   : isa<arith::MulIOp>(op)                   ? "*"
-                   : isa<arith::DivSIOp, arith::DivUIOp>(op)  ? "//"
-                   : isa<arith::RemSIOp, arith::RemUIOp>(op)  ? "%"
-                   : isa<arith::MinSIOp, arith::MinUIOp>(op)  ? "min"
-                   : isa<arith::MaxSIOp>(op)                  ? "max"
-                                                              : "";
+  StringRef sign = isa<arith::AddIOp>(op)                    ? "+"
+                   : isa<arith::SubIOp>(op)                  ? "-"
+                   : isa<arith::MulIOp>(op)                  ? "*"
+                   : isa<arith::DivSIOp, arith::DivUIOp>(op) ? "//"
+                   : isa<arith::RemSIOp, arith::RemUIOp>(op) ? "%"
+                   : isa<arith::MinSIOp, arith::MinUIOp>(op) ? "min"
+                   : isa<arith::MaxSIOp>(op)                 ? "max"
+                                                             : "";
   if (sign.empty())
     return "";
   std::string a = text(op->getOperand(0), depth + 1), b = text(op->getOperand(1), depth + 1);
@@ -969,9 +972,11 @@ Numbers::Slopes Numbers::computeSlopes(Value value, unsigned rank, unsigned dept
     return {};
   std::optional<Bounds> whole = ranges(left), limit = ranges(right);
   if (whole && limit)
-    if (std::optional<Bounds> inside = combined(*whole, *limit, [](Interval x, Interval y) {
-          return std::optional(Interval{x.low >= 0 && x.high < y.low, 1});
-        });
+    if (std::optional<Bounds> inside =
+            combined(*whole, *limit,
+                     [](Interval x, Interval y) {
+                       return std::optional(Interval{x.low >= 0 && x.high < y.low, 1});
+                     });
         inside && inside->hull().low == 1)
       return a; // it never wraps
   std::string modulo = text(right);

@@ -81,10 +81,7 @@ static std::string encodingText(Attribute encoding) {
 static std::string elementText(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
     return "i" + std::to_string(integer.getWidth());
-  return type.isF16()    ? "f16"
-         : type.isF32()  ? "f32"
-         : type.isBF16() ? "bf16"
-                         : printed(type);
+  return type.isF16() ? "f16" : type.isF32() ? "f32" : type.isBF16() ? "bf16" : printed(type);
 }
 
 /// "ptr<f16>" or "ptr<f16, 1>" -> "f16".

@@ -24,7 +24,8 @@ struct Obstacle {
 
 /// A sum of amounts times how often each is met, in one program from start to end.
 struct Amount {
-  llvm::MapVector<std::string, int64_t, std::map<std::string, unsigned>> terms; // by the trip counts around it, as text
+  llvm::MapVector<std::string, int64_t, std::map<std::string, unsigned>>
+      terms; // by the trip counts around it, as text
   std::optional<std::vector<double>> perProgram = std::vector<double>{0};
 
   /// "cdiv(K, 32) * 4096 + 512"; "" for nothing.

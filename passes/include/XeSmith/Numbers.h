@@ -5,8 +5,8 @@
 
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,8 +78,9 @@ public:
   void assume(Value argument, int64_t number) { assumed[argument] = number; }
   /// How the arguments are called, in order; else by their locations, or "arg<number>".
   void call(ArrayRef<std::string> names) { this->names.assign(names.begin(), names.end()); }
-  /// Looks at the last program alone.
-  void lookAtLastProgram();
+  /// Looks at the last program alone, or at all at once.
+  void lookAtLastProgram() { lookAt(LastProgram); }
+  void lookAtAllPrograms() { lookAt(AllPrograms); }
 
   std::string nameOf(BlockArgument argument) const;
   /// Programs of the grid; nullopt where it is not known.
@@ -112,7 +113,9 @@ public:
   std::string tripText(Operation *loop);
 
 private:
+  enum Look { EachProgram, LastProgram, AllPrograms };
   using Slopes = SmallVector<Slope, 2>;
+  void lookAt(Look programs);
   std::optional<Bounds> combined(const Bounds &a, const Bounds &b, IntervalOperator together);
   std::optional<Bounds> united(std::optional<Bounds> a, std::optional<Bounds> b);
   std::optional<Bounds> programId(std::optional<int64_t> axis);
@@ -131,7 +134,7 @@ private:
 
   SmallVector<int64_t> grid;
   SmallVector<std::string> names;
-  bool lastProgram = false;
+  Look look = EachProgram;
   size_t entriesLeft; // of per-program bounds; then one pair stands for all programs
   llvm::DenseMap<Value, int64_t> assumed;
   llvm::DenseMap<Value, std::optional<Bounds>> keptRanges;
