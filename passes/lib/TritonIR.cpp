@@ -66,6 +66,18 @@ static std::string printed(Type type) {
   return text;
 }
 
+/// A type of Triton's dialects: {"tt", "ptr<f16>"}. It is opaque in stock MLIR; inside Triton, where
+/// it is registered, its text says the same. Empty for any other type.
+static std::pair<std::string, std::string> tritonType(Type type) {
+  if (auto opaque = dyn_cast<OpaqueType>(type))
+    return {opaque.getDialectNamespace().str(), opaque.getTypeData().str()};
+  StringRef dialect = type.getDialect().getNamespace();
+  if (dialect != "tt" && dialect != "ttg")
+    return {};
+  // "!tt.ptr<f16>"
+  return {dialect.str(), printed(type).substr(dialect.size() + 2)};
+}
+
 /// "ptr<f16>" or "ptr<f16, 1>" -> "f16".
 static std::string pointee(StringRef data) {
   StringRef rest;
@@ -79,9 +91,8 @@ TypeView xesmith::viewType(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type)) {
     view.kind = TypeKind::Tensor;
     view.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
-    if (auto opaque = dyn_cast<OpaqueType>(tensor.getElementType());
-        opaque && opaque.getDialectNamespace() == "tt") {
-      view.element = pointee(opaque.getTypeData());
+    if (auto [dialect, data] = tritonType(tensor.getElementType()); dialect == "tt") {
+      view.element = pointee(data);
       view.ofPointers = true;
     } else
       view.element = printed(tensor.getElementType());
@@ -89,12 +100,8 @@ TypeView xesmith::viewType(Type type) {
       view.encoding = printed(encoding);
     return view;
   }
-  auto opaque = dyn_cast<OpaqueType>(type);
-  if (!opaque) {
-    view.element = printed(type);
-    return view;
-  }
-  StringRef data = opaque.getTypeData(), dialect = opaque.getDialectNamespace().getValue();
+  auto [dialect, text] = tritonType(type);
+  StringRef data = text;
   if (dialect == "tt" && data.starts_with("ptr<")) {
     std::string inner = pointee(data);
     StringRef block = inner;
