@@ -40,19 +40,14 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "tests" / "exchange" / "kernels"
 DEVICES = {"xpu": "bmg-g31", "cuda": "h200"}
 LEVELS = ("ttir", "ttgir")
-NAMES = (
-    "but for the names of loop arguments: Triton's own text does not hold them, and its parser "
-    "gives others"
-)
 
 
 @dataclass(frozen=True)
 class Row:
     """What became of one level of one kernel.
 
-    result: "identical" (detail: what no text of this Triton holds), "differs" (detail: the first
-    line that does), "refused" (detail: why the form cannot carry it) or "not made" (detail: why
-    this compiler makes no such level).
+    result: "identical", "differs" (detail: the first line that does), "refused" (detail: why the
+    form cannot carry it) or "not made" (detail: why this compiler makes no such level).
     """
 
     subject: str
@@ -136,21 +131,14 @@ class Carrier:
         return Row(*row, *self.carried(generic, self._read(generic)[0]))
 
     def carried(self, generic: str, text: str) -> tuple[str, str]:
-        """A module's generic form through stock MLIR and back, held against its text.
-
-        Triton 3.9 prints the arguments of loops by the names of their locations, which its text
-        does not hold: it reads its own text as another one. So the two are compared as it reads
-        them where they are not the same at once.
-        """
+        """A module's generic form through stock MLIR and back, held against its text."""
         try:
-            again, itself = self._read(run_pipeline(generic, "xesmith-report").text, text)
+            (again,) = self._read(run_pipeline(generic, "xesmith-report").text)
         except (XesmithError, RuntimeError) as error:
             return "refused", str(error)
         if again == text:
             return "identical", ""
-        if again == itself:
-            return "identical", NAMES
-        for line, other in zip(itself.splitlines(), again.splitlines(), strict=False):
+        for line, other in zip(text.splitlines(), again.splitlines(), strict=False):
             if line != other:
                 return "differs", f"{line.strip()} -> {other.strip()}"
         return "differs", "in length"

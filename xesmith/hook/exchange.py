@@ -40,7 +40,7 @@ def generic_text(module: Any, folder: Path) -> str:
     """
     path = folder / "module.ttir"
     path.write_text(str(module), "utf-8")
-    return generic_form(path, module.context, checked=True)
+    return generic_form(path, module.context, live=module, checked=True)
 
 
 def _parsed(text: str, original: Any, folder: Path) -> Any:
