@@ -61,12 +61,16 @@ $(TRITON_PLUGIN)/.triton: $(STAMP)
 	@echo "installing triton 3.9.0 into $(TRITON_PLUGIN)/venv"
 	@$(PY) -m venv --clear $(TRITON_PLUGIN)/venv
 	@$(TRITON_PLUGIN)/venv/bin/python -m pip install -qq $(PIP_ARGS) --no-deps triton==3.9.0
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  >"$$(echo $(TRITON_PLUGIN)/venv/lib/python3*/site-packages)/zz_torch.pth" # torch, after its own
 	@touch $@
 
+# CMake keeps the path of a compiler that a later install may have moved: it is asked anew.
 $(TRITON_PLUGIN)/.built: $(TRITON_PLUGIN)/.triton $(PASSES_SOURCES) xesmith/toolchain/clang.py
 	@clang=$$($(PY) -m xesmith.toolchain.clang) && \
 	echo "building the plugin in $(TRITON_PLUGIN)" && \
 	cmake=$$(command -v $(VENV)/bin/cmake || command -v cmake) && \
+	rm -rf $(TRITON_PLUGIN)/CMakeCache.txt $(TRITON_PLUGIN)/CMakeFiles && \
 	$$cmake -S . -B $(TRITON_PLUGIN) --log-level=WARNING -DXESMITH_TRITON_PLUGIN=ON \
 	  -DXESMITH_TRITON="$$(echo $(abspath $(TRITON_PLUGIN))/venv/lib/python3*/site-packages/triton)" \
 	  -DXESMITH_LLVM="$$clang" -DCMAKE_CXX_COMPILER="$$clang/bin/clang++" \

@@ -119,3 +119,33 @@ def test_a_transform_fires_in_a_compile_through_to_cubin(
     assert "ex2.approx" in made["ptx"]
     assert made["cubin"] == b"\x7fELF".hex()
     assert made["cubin_bytes"] > 1000
+
+
+@pytest.mark.parametrize(
+    ("compiler", "release", "said"),
+    [("g++", "3.9.0", "needs clang, not GNU"), ("clang++", "3.9.1", "is for Triton 3.9.0")],
+)
+def test_another_compiler_or_release_is_refused(
+    repository: Path, tmp_path: Path, compiler: str, release: str, said: str
+) -> None:
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    settings = dict(re.findall(r"^(XESMITH_\w+|CMAKE_\w+):\w+=(.*)$", cache, re.M))
+    version = tmp_path / "include" / "triton" / "Version.h"
+    version.parent.mkdir(parents=True)
+    version.write_text(f'#define TRITON_VERSION "{release}"\n')
+    if compiler == "clang++":
+        compiler = settings["CMAKE_CXX_COMPILER"]
+    done = subprocess.run(
+        [
+            *("cmake", "-S", repository, "-B", tmp_path / "build", "-DXESMITH_TRITON_PLUGIN=ON"),
+            f"-DXESMITH_TRITON={tmp_path}",
+            f"-DXESMITH_LLVM={settings['XESMITH_LLVM']}",
+            f"-DCMAKE_PREFIX_PATH={settings['CMAKE_PREFIX_PATH']}",
+            f"-DCMAKE_CXX_COMPILER={compiler}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.split())

@@ -1,7 +1,12 @@
-"""A user's program: triton.compile for cuda:90 with a pass after make_ttir. Takes the plugin."""
+"""A user's program: triton.compile for cuda:90 with a pass after make_ttir.
 
+compile_kernel.py PLUGIN [--show]    prints JSON, or what the pass changed
+"""
+
+import difflib
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -51,15 +56,17 @@ compiled = triton.compile(
     target=GPUTarget("cuda", 90, 32),
 )
 before, after = texts
-print(
-    json.dumps(
-        {
-            "before": before,
-            "after": after,
-            "ttgir": compiled.asm["ttgir"],
-            "ptx": compiled.asm["ptx"],
-            "cubin": compiled.asm["cubin"][:4].hex(),
-            "cubin_bytes": len(compiled.asm["cubin"]),
-        }
-    )
-)
+cubin = compiled.asm["cubin"]
+if "--show" in sys.argv:
+    bare = [
+        re.sub(r"^#loc.*\n| loc\(.*?\)$", "", text, flags=re.MULTILINE).splitlines()
+        for text in texts
+    ]
+    names = ("TTIR", "TTIR after xesmith-exp2")
+    print("\n".join(difflib.unified_diff(*bare, *names, n=1, lineterm="")))
+    print(f"PTX: {re.search(r'ex2[^;]*', compiled.asm['ptx']).group()}")
+    print(f"cubin: {len(cubin)} B, {cubin[:4]}")
+else:
+    found = {"ttgir": compiled.asm["ttgir"], "ptx": compiled.asm["ptx"]}
+    found |= {"before": before, "after": after}
+    print(json.dumps({**found, "cubin": cubin[:4].hex(), "cubin_bytes": len(cubin)}))
