@@ -46,6 +46,7 @@ def kernel(x, y, n, block: tl.constexpr):
     tl.store(y + i, tl.exp(v * 0.5), mask=i < n)
 
 
+knobs.compilation.always_compile = True  # else the second run finds the kernel in the cache
 knobs.runtime.add_stages_inspection_hook = with_exp2
 compiled = triton.compile(
     ASTSource(
