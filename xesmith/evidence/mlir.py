@@ -18,6 +18,9 @@ from xesmith.evidence.record import Site
 from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.ir_bounds import MAX_NESTING, excess
 
+#: the file of operations without a location, at their lines of the parsed text
+UNNAMED_TEXT = "-"
+
 #: a context never forgets a type or location, so it is renewed after this much text
 _CONTEXT_TEXT_BYTES = 256 * 1024 * 1024
 

@@ -7,3 +7,14 @@ from xesmith.errors import XesmithError
 
 class UnreadableLevelError(XesmithError):
     """A level's text is malformed, too large, or of a shape that the reader does not know."""
+
+
+#: what a reader raises by itself on a text that it was not written for
+NOT_UNDERSTOOD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
