@@ -28,9 +28,11 @@ FLOP = 2 * 64**3 + 64**2
 #: by pass, the file in which it fires and what the module after it matches
 FIRES = {
     "xesmith-report": ("kernel.ttir", rf"cdiv\(arg1, 64\) \* {FLOP}\D"),
+    "xesmith-evidence": ("kernel.ttir", r"xesmith\.evidence = "),
     "xesmith-check-block-io": ("kernel.ttir", "load-not-2d-block"),
     "xesmith-check-dpas": ("kernel.ttir", "dot-not-dpas"),
     "xesmith-check-layout-conversions": ("kernel.ttgir", "layout-conversion-in-loop"),
+    "xesmith-check-offsets{values=1=65536 grid=65536}": ("kernel.ttir", "offset-wraps"),
     "xesmith-check-prefetch": ("kernel.ttgir", "missing-prefetch"),
     "xesmith-check-coalescing": ("kernel.ttgir", "uncoalesced-access"),
     "xesmith-check-invariants": ("kernel.ttir", "invariant-rebuilt-in-loop"),
@@ -40,7 +42,7 @@ FIRES = {
     "xesmith-specialize-args{values=1=64}": ("kernel.ttir", "dense<64> : tensor<64x1xi32>"),
     "xesmith-narrow-offsets{grid=32}": (
         "kernel.ttir",
-        r"tt.addptr %arg0, %\d+ : !tt.ptr<f32>, i32",
+        r"tt.addptr %arg0, %\d+ : !tt.ptr<f32>, i32[^@]*tt.addptr %arg0, %\d+ : !tt.ptr<f32>, i32",
     ),
     "xesmith-exp2": ("kernel.ttir", "math.exp2 "),
     "xesmith-hoist-invariant": ("kernel.ttir", ""),  # the same operations: see below
@@ -79,7 +81,9 @@ def after() -> dict[str, str]:
 
 
 def test_every_pass_is_in_the_table() -> None:
-    assert {name.partition("{")[0] for name in FIRES} == set(pass_names())
+    names = {name.partition("{")[0] for name in FIRES}
+    # Its operation is of no dialect: Triton's parser does not take it.
+    assert names == {*pass_names()} - {"xesmith-ask"}
 
 
 @pytest.mark.parametrize("name", FIRES)

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import yaml
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.record import Native, NativeLoop, Send2D, Site
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from xesmith.evidence import unlaunched
+from xesmith.errors import NOT_UNDERSTOOD, UnreadableLevelError
 from xesmith.evidence.native import read_native
 from xesmith.evidence.ptx import read_ptx
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
-from xesmith.evidence.unreadable import NOT_UNDERSTOOD, UnreadableLevelError
+from xesmith.evidence.ttgir import read_ttgir
+from xesmith.evidence.ttir import read_ttir
 from xesmith.lowering.record import Lowering
 
 _T = TypeVar("_T")
@@ -55,11 +56,11 @@ def read(lowering: Lowering) -> Evidence:
     launch = lowering.launch
     shared = lowering.metadata.get("shared")
     shared_bytes = shared if isinstance(shared, int) else None
-    ttir = level("ttir", ("ttir_generic",), lambda t: unlaunched.ttir(t[0], launch))
+    ttir = level("ttir", ("ttir_generic",), lambda t: read_ttir(t[0], launch))
     ttgir = level(
         "ttgir",
         ("ttgir_generic",),
-        lambda t: unlaunched.ttgir(t[0], launch, lowering.metadata),
+        lambda t: read_ttgir(t[0], launch, lowering.metadata),
     )
     spirv = level("spirv", ("spirv_text",), lambda t: read_spirv(t[0]))
     native = level(

@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from xesmith.device import Device, device_of_target, load_device
-from xesmith.errors import ToolchainError, UsageError, XesmithError, nearest
-from xesmith.evidence.mlir import UNNAMED_TEXT, parse_module
+from xesmith.errors import (
+    NOT_UNDERSTOOD,
+    ToolchainError,
+    UnreadableLevelError,
+    UsageError,
+    XesmithError,
+    nearest,
+)
 from xesmith.evidence.native import parse_assembly
-from xesmith.evidence.unreadable import NOT_UNDERSTOOD, UnreadableLevelError
 from xesmith.ghost.launch import ANY_GRID, Launch
 from xesmith.lowering.disassembly import (
     END_OF_THREAD,
@@ -30,6 +35,7 @@ from xesmith.lowering.native import add_native, disassemble_spirv
 from xesmith.lowering.options import options_of_metadata
 from xesmith.lowering.record import LEVEL_FILES, Lowering, without_launch
 from xesmith.passes.dump import read_dump
+from xesmith.passes.mlir import UNNAMED_TEXT, functions_of
 from xesmith.toolchain.record import NativeTools
 
 #: endings that Triton, IGC and ocloc give; of a folder only files that have one are looked at
@@ -428,9 +434,8 @@ def _source(file: str) -> str:
 
 def _read_ir(work: _Work, dump: Dump, kernel: str | None) -> None:
     text = read_dump(dump.path, work.device, work.toolchain, level=dump.level)
-    module = parse_module(text)
-    functions = {op.attribute("sym_name") or "": op for op in module.body() if op.name == "tt.func"}
-    public = [n for n, op in functions.items() if op.attribute("sym_visibility") == "public"]
+    functions = {function.name: function for function in functions_of(text)}
+    public = [name for name, function in functions.items() if function.is_public]
     names = public or list(functions)
     if not names:
         raise UnreadableLevelError("there is no kernel (tt.func) in the module")
@@ -438,16 +443,11 @@ def _read_ir(work: _Work, dump: Dump, kernel: str | None) -> None:
     function = functions[name]
     work.keep(f"{dump.level}_generic", text)
     if work.arguments is None:
-        arguments = function.regions[0][0].arguments if function.regions else []
-        work.arguments = {
-            value.name_hint or f"arg{index}": value.type.text.removeprefix("!tt.")
-            for index, value in enumerate(arguments)
-        }
-        if function.site.file is not None:
+        work.arguments = dict(function.arguments)
+        if function.file is not None:
             # MLIR gives operations without a location that of the text itself.
-            is_dump = function.site.file == UNNAMED_TEXT
-            file = str(dump.path) if is_dump else function.site.file
-            work.site = (file, function.site.line or 0)
+            file = str(dump.path) if function.file == UNNAMED_TEXT else function.file
+            work.site = (file, function.line or 0)
 
 
 def _read_spirv(work: _Work, dump: Dump, kernel: str | None) -> None:

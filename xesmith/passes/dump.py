@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from xesmith.device import Device
-from xesmith.errors import ToolchainError, UsageError
-from xesmith.evidence.mlir import check_bounds
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import ToolchainError, UnreadableLevelError, UsageError
 from xesmith.ghost.launch import Launch
 from xesmith.ir_bounds import MAX_TEXT_BYTES
 from xesmith.lowering.lowerer import target_json
+from xesmith.passes.mlir import check_bounds
 from xesmith.passes.pipeline import full_pipeline
 from xesmith.scratch import ScratchFolder
 from xesmith.toolchain import find_toolchain

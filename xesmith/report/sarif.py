@@ -15,8 +15,8 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from xesmith import __version__
-from xesmith.evidence.mlir import UNNAMED_TEXT
 from xesmith.findings.record import KINDS, Finding
+from xesmith.passes.mlir import UNNAMED_TEXT
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "SRCROOT"
