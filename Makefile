@@ -11,6 +11,7 @@ STAMP := $(VENV)/.packages
 TOOLCHAIN_STAMP := $(VENV)/.toolchain
 PASSES := build/passes
 PASSES_STAMP := $(PASSES)/.built
+TRITON_PLUGIN := build/triton-plugin
 PASSES_SOURCES := $(shell find passes -type f -not -path 'passes/test/*') CMakeLists.txt
 PINS := pyproject.toml constraints.txt CMakeLists.txt
 
@@ -18,7 +19,7 @@ PINS := pyproject.toml constraints.txt CMakeLists.txt
 export PYTHONUTF8 := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup gxx passes passes-reference test lint types unit coverage demo doctor clean
+.PHONY: help setup gxx passes passes-reference triton-plugin triton-plugin-test test lint types unit coverage demo doctor clean
 
 help:
 	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
@@ -26,6 +27,8 @@ help:
 	@echo "make coverage   the tests, with what they reach, worker processes included: slower"
 	@echo "make setup   only the set-up, in VENV=$(VENV)"
 	@echo "make passes  the MLIR passes, in $(PASSES) (part of setup); make passes-reference: their docs"
+	@echo "make triton-plugin   the passes as a plugin of triton 3.9.0, in $(TRITON_PLUGIN) (downloads"
+	@echo "             260 MB of packages and a Triton); make triton-plugin-test: its tests"
 	@echo "make doctor  what this machine offers and lacks"
 	@echo
 	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv, and g++."
@@ -65,6 +68,35 @@ $(PASSES_STAMP): $(STAMP) $(PASSES_SOURCES) | gxx
 
 passes-reference: $(PASSES_STAMP)
 	@$(VENV)/bin/xesmith passes doc >docs/passes-reference.md
+
+# Not part of `make setup`: it is for users of upstream's Triton, and takes clang and a Triton.
+triton-plugin: $(TRITON_PLUGIN)/.built
+	@:
+
+$(TRITON_PLUGIN)/.triton: $(STAMP)
+	@echo "installing triton 3.9.0 into $(TRITON_PLUGIN)/venv"
+	@$(PY) -m venv --clear $(TRITON_PLUGIN)/venv
+	@$(TRITON_PLUGIN)/venv/bin/python -m pip install -qq $(PIP_ARGS) --no-deps triton==3.9.0
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  >"$$(echo $(TRITON_PLUGIN)/venv/lib/python3*/site-packages)/zz_torch.pth" # torch, after its own
+	@touch $@
+
+# CMake keeps the path of a compiler that a later install may have moved: it is asked anew.
+$(TRITON_PLUGIN)/.built: $(TRITON_PLUGIN)/.triton $(PASSES_SOURCES) xesmith/toolchain/clang.py
+	@clang=$$($(PY) -m xesmith.toolchain.clang) && \
+	echo "building the plugin in $(TRITON_PLUGIN)" && \
+	cmake=$$(command -v $(VENV)/bin/cmake || command -v cmake) && \
+	rm -rf $(TRITON_PLUGIN)/CMakeCache.txt $(TRITON_PLUGIN)/CMakeFiles && \
+	$$cmake -S . -B $(TRITON_PLUGIN) --log-level=WARNING -DXESMITH_TRITON_PLUGIN=ON \
+	  -DXESMITH_TRITON="$$(echo $(abspath $(TRITON_PLUGIN))/venv/lib/python3*/site-packages/triton)" \
+	  -DXESMITH_LLVM="$$clang" -DCMAKE_CXX_COMPILER="$$clang/bin/clang++" \
+	  -DCMAKE_PREFIX_PATH="$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  >/dev/null && \
+	$$cmake --build $(TRITON_PLUGIN) -j2 >/dev/null
+	@touch $@
+
+triton-plugin-test: triton-plugin
+	$(PY) -m pytest -m triton_plugin $(PYTEST_ARGS)
 
 # A version manager's shim may be on PATH for a Python that does not run: try each.
 $(STAMP): $(PINS)

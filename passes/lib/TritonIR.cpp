@@ -92,30 +92,36 @@ static std::string pointee(StringRef data) {
   return firstPart(data, rest).str();
 }
 
-static OpaqueType opaqueOf(Type type, StringRef dialect) {
-  auto opaque = dyn_cast<OpaqueType>(type);
-  return opaque && opaque.getDialectNamespace() == dialect ? opaque : OpaqueType();
+/// The text of a type of one of Triton's dialects, "ptr<f16>"; empty for any other. It is opaque in
+/// stock MLIR; inside Triton, where it is registered, its print says the same (`held` keeps that).
+static StringRef tritonData(Type type, StringRef dialect, std::string &held) {
+  if (auto opaque = dyn_cast<OpaqueType>(type))
+    return opaque.getDialectNamespace() == dialect ? opaque.getTypeData() : StringRef();
+  if (type.getDialect().getNamespace() != dialect)
+    return {};
+  held = printed(type); // "!tt.ptr<f16>"
+  return StringRef(held).drop_front(dialect.size() + 2);
 }
 
 TypeKind xesmith::typeKind(Type type) {
   if (isa<RankedTensorType>(type))
     return TypeKind::Tensor;
-  if (OpaqueType opaque = opaqueOf(type, "tt")) {
-    StringRef data = opaque.getTypeData();
+  std::string held;
+  if (StringRef data = tritonData(type, "tt", held); !data.empty()) {
     if (data.starts_with("ptr<"))
       return data.starts_with("ptr<tensor<") ? TypeKind::BlockPointer : TypeKind::Pointer;
     if (data.starts_with("tensordesc<"))
       return TypeKind::Descriptor;
   }
-  OpaqueType memory = opaqueOf(type, "ttg");
-  return memory && memory.getTypeData().starts_with("memdesc<") ? TypeKind::Memory
-                                                                : TypeKind::Scalar;
+  return tritonData(type, "ttg", held).starts_with("memdesc<") ? TypeKind::Memory
+                                                               : TypeKind::Scalar;
 }
 
 bool xesmith::holdsPointers(Type type) {
+  std::string held;
   switch (typeKind(type)) {
   case TypeKind::Tensor:
-    return bool(opaqueOf(cast<RankedTensorType>(type).getElementType(), "tt"));
+    return !tritonData(cast<RankedTensorType>(type).getElementType(), "tt", held).empty();
   case TypeKind::Pointer:
   case TypeKind::BlockPointer:
   case TypeKind::Descriptor:
@@ -130,9 +136,9 @@ TypeView xesmith::viewType(Type type) {
   if (auto tensor = dyn_cast<RankedTensorType>(type)) {
     view.kind = TypeKind::Tensor;
     view.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
-    if (auto opaque = dyn_cast<OpaqueType>(tensor.getElementType());
-        opaque && opaque.getDialectNamespace() == "tt") {
-      view.element = pointee(opaque.getTypeData());
+    std::string held;
+    if (StringRef data = tritonData(tensor.getElementType(), "tt", held); !data.empty()) {
+      view.element = pointee(data);
       view.ofPointers = true;
     } else
       view.element = elementText(tensor.getElementType());
@@ -140,12 +146,14 @@ TypeView xesmith::viewType(Type type) {
       view.encoding = encodingText(encoding);
     return view;
   }
-  auto opaque = dyn_cast<OpaqueType>(type);
-  if (!opaque) {
+  std::string held;
+  StringRef dialect = "tt", data = tritonData(type, dialect, held);
+  if (data.empty())
+    data = tritonData(type, dialect = "ttg", held);
+  if (data.empty()) {
     view.element = elementText(type);
     return view;
   }
-  StringRef data = opaque.getTypeData(), dialect = opaque.getDialectNamespace().getValue();
   if (dialect == "tt" && data.starts_with("ptr<")) {
     std::string inner = pointee(data);
     StringRef block = inner;

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.self.round_trip import carrier, kernel_names
 from tests.hook.cases import Cases
 from tests.hook.conftest import Place
+from xesmith.bench import problem_names
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.mlir]
 
 TRITON = "triton==3.9.0"
 
@@ -28,6 +30,19 @@ def upstream_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     ours = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "zz_torch.pth").write_text("\n".join(ours) + "\n")
     return python
+
+
+def test_its_modules_come_back_from_stock_mlir(upstream_python: str) -> None:
+    """As tests/exchange has it of Intel's Triton; all problems, and the kernels beside them."""
+    with carrier(upstream_python) as one:
+        rows = list(one.rows([*problem_names(), *kernel_names()]))
+    assert {row.subject for row in rows} == {*problem_names(), *kernel_names()}
+    for row in rows:
+        if row.subject == "block_pointers":
+            assert row.result == "not made"
+            assert "Block pointers have been removed" in row.detail
+        else:
+            assert row.result == "identical", row
 
 
 class TestUpstreamsTriton(Cases):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xesmith.errors import ToolchainError, UsageError
-from xesmith.toolchain import discover, environment
+from xesmith.toolchain import discover, environment, layout
 from xesmith.toolchain.environment import Environment
 from xesmith.toolchain.pins import CompilerPin
 
@@ -192,3 +192,13 @@ def test_an_interpreter_that_does_not_run(tmp_path: Path) -> None:
 def test_the_record_is_plain_json() -> None:
     look = json.dumps(discover._toolchains(HERE, "environment", None)[0].to_json())
     assert json.loads(look)["name"] == "xpu-3.3.0b1"
+
+
+def test_an_installed_clang_is_no_environment(root: Path) -> None:
+    """`make triton-plugin` puts it beside the compilers; it holds no Python."""
+    root.mkdir()
+    folder = layout.new_folder(root, layout.CLANG)
+    layout.write_manifest(folder, {})
+    layout.publish(root, layout.CLANG, folder)
+    assert layout.installed_names(root) == [layout.CLANG]
+    assert all("clang" not in str(found.python) for found in discover.list_toolchains())

@@ -33,10 +33,14 @@ def transformed(module: Any, transform: Transform) -> tuple[Any, str, str]:
 
 
 def generic_text(module: Any, folder: Path) -> str:
-    """A live module in generic form; `folder` takes a file."""
+    """A live module in generic form, from which Triton makes the same module; `folder` takes files.
+
+    Raises:
+        NotGenericError: the form does not hold the whole module.
+    """
     path = folder / "module.ttir"
-    path.write_text(str(module))
-    return generic_form(path, module.context)
+    path.write_text(str(module), "utf-8")
+    return generic_form(path, module.context, live=module, checked=True)
 
 
 def _parsed(text: str, original: Any, folder: Path) -> Any:

@@ -65,7 +65,7 @@ def _write_generic(compiled: Compiled, level: str, path: Path, data: Any) -> Non
     if name not in LEVEL_FILES:
         return
     try:
-        text = generic_form(path, data.context)
+        text = generic_form(path, data.context, live=data)
     except (NotGenericError, RuntimeError, AttributeError) as error:
         compiled.not_read[name] = f"{type(error).__name__}: {error}"
         return

@@ -34,4 +34,4 @@ def print_generic(arguments: dict[str, Any], folder: Path) -> dict[str, str]:
         target.backend, target.arch, target.warp_size
     )
     make_backend_class(target)(gpu).load_dialects(context)
-    return {"text": generic_form(path, context)}
+    return {"text": generic_form(path, context, checked=True)}

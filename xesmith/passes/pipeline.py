@@ -12,6 +12,7 @@ from xesmith.errors import UnreadableLevelError, UsageError, nearest
 from xesmith.lowering.generic import expand_aliases
 from xesmith.passes.mlir import bindings, check_bounds
 from xesmith.passes.plugin import load_plugin
+from xesmith.passes.properties import lost_property
 from xesmith.passes.reference import pass_names
 
 #: every check, in the order in which the findings read best
@@ -73,8 +74,8 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         keep_text: False saves printing the module: `text` is then "".
 
     Raises:
-        UnreadableLevelError: the text is too large, too deep, or not MLIR in generic form; or a
-            pass refused the module.
+        UnreadableLevelError: the text is too large, too deep, or not MLIR in generic form; it
+            holds what this MLIR would drop, and its text is to be kept; or a pass refused it.
         UsageError: no such pass or option.
         ToolchainError: the passes are not built, or the bindings are missing.
     """
@@ -99,6 +100,10 @@ def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
         if refusal.where is None:
             refusal.where = _place_in_text(mlir, context, text)
         raise refusal from error
+    if keep_text:
+        parsed = module.operation.get_asm(print_generic_op_form=True)
+        if (lost := lost_property(text, parsed)) is not None:
+            raise UnreadableLevelError(f"this MLIR does not know {lost}, and would drop it")
 
     def heard(diagnostic: Any) -> bool:
         severity = str(diagnostic.severity).rpartition(".")[2].lower()

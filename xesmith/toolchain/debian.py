@@ -1,4 +1,4 @@
-"""The native tools from Debian's packages, without root and without touching the system.
+"""Tools from Debian's packages, without root and without touching the system.
 
 apt works on a state of its own: its lists, cache, sources and an empty dpkg status lie under
 the downloads folder. apt checks the archive's signature and so the hash of every index; the
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from xesmith.errors import ToolchainError
 from xesmith.toolchain.layout import Say
-from xesmith.toolchain.pins import DistributionPackage, NativePin, load_pins
+from xesmith.toolchain.pins import DebianPin, DistributionPackage, load_pins
 
 _UPDATE_TIMEOUT_SECONDS = 600
 _PLAN_TIMEOUT_SECONDS = 60
@@ -48,7 +48,7 @@ class Archive:
         return self.file.split("_")[1].replace("%3a", ":")
 
 
-def fetch(downloads: Path, say: Say, *, pin: NativePin | None = None) -> list[tuple[Archive, Path]]:
+def fetch(downloads: Path, say: Say, *, pin: DebianPin | None = None) -> list[tuple[Archive, Path]]:
     """Downloads the pinned packages and all that they need; returns each verified file.
 
     What an earlier, interrupted run has downloaded is used again where its hash is right.
@@ -67,7 +67,7 @@ def fetch(downloads: Path, say: Say, *, pin: NativePin | None = None) -> list[tu
             if index + 1 < len(mirrors):
                 say("that mirror does not serve it; trying the next one")
     raise ToolchainError(
-        f"apt could not get the native tools: {failures[-1]}",
+        f"apt could not get {', '.join(pin.packages)}: {failures[-1]}",
         where=f"apt, suite {pin.suite}",
         remedy="check the network and apt's sources ('apt-get update' must work), "
         "then run this command again: it goes on where it stopped",
@@ -155,7 +155,7 @@ class _AptError(Exception):
 
 
 def _fetch_from(
-    mirror: str, downloads: Path, say: Say, pin: NativePin
+    mirror: str, downloads: Path, say: Say, pin: DebianPin
 ) -> list[tuple[Archive, Path]]:
     config = _write_state(mirror, downloads, pin)
     say(f"reading the package lists of Debian {pin.suite}")
@@ -188,7 +188,7 @@ def _fetch_from(
     return [(archive, folder / archive.file) for archive in archives]
 
 
-def _write_state(mirror: str, downloads: Path, pin: NativePin) -> Path:
+def _write_state(mirror: str, downloads: Path, pin: DebianPin) -> Path:
     """Makes apt's private state; returns its configuration file."""
     for name in ("lists/partial", "cache/archives/partial", "plan/partial", "log"):
         (downloads / name).mkdir(parents=True, exist_ok=True)
@@ -281,7 +281,7 @@ def _is(archive: Archive, path: Path) -> bool:
     return digest.hexdigest() == archive.sha256
 
 
-def _require_host(pin: NativePin) -> list[str]:
+def _require_host(pin: DebianPin) -> list[str]:
     """The mirrors to try; raises where this machine cannot install from Debian."""
     machine = platform.machine()
     if machine != "x86_64":
@@ -298,7 +298,7 @@ def _require_host(pin: NativePin) -> list[str]:
     return mirrors
 
 
-def _keyring(pin: NativePin) -> Path:
+def _keyring(pin: DebianPin) -> Path:
     for suffix in (".gpg", ".pgp"):
         path = _KEYRINGS / f"{pin.keyring}{suffix}"
         if path.is_file():

@@ -133,7 +133,7 @@ def _environments() -> list[tuple[Source, Environment]]:
         found.insert(0, ("given", inspect_python(Path(given))))
     root = layout.toolchain_root()
     for name in reversed(layout.installed_names(root)):
-        if name != layout.NATIVE:
+        if name not in (layout.NATIVE, layout.CLANG):
             folder = root / name
             layout.read_manifest(folder)
             found.append(("cache", inspect_python(folder / "bin" / "python")))

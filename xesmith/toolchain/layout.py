@@ -25,6 +25,7 @@ from xesmith.errors import ToolchainError
 
 MANIFEST = "manifest.json"
 NATIVE = "native"
+CLANG = "clang-23"
 DOWNLOADS = "downloads"
 
 _LOCK_WAIT_SECONDS = 1800.0

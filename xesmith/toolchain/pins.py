@@ -27,14 +27,19 @@ class CompilerPin(_Strict):
     requirements: tuple[str, ...]  # pip requirements, exact
 
 
-class NativePin(_Strict):
-    """The Debian packages that carry ocloc, IGC, iga64 and the SPIR-V tools."""
+class DebianPin(_Strict):
+    """Packages of a suite of Debian's archive."""
 
     suite: str
     component: str
     architecture: str
     keyring: str
     packages: tuple[str, ...]
+
+
+class NativePin(DebianPin):
+    """The Debian packages that carry ocloc, IGC, iga64 and the SPIR-V tools."""
+
     newest_device: str
 
 
@@ -48,6 +53,7 @@ class DistributionPackage(_Strict):
 class Pins(_Strict):
     compilers: dict[str, CompilerPin]
     native: NativePin
+    triton_plugin: DebianPin
     distribution_packages: dict[str, DistributionPackage]
 
     def compiler(self, name: str) -> tuple[str, CompilerPin]:
