@@ -36,7 +36,6 @@ from typing import Any
 
 from xesmith.errors import UsageError
 from xesmith.ghost.foreign import foreign
-from xesmith.hook.exchange import GenericPrinter, transformed
 from xesmith.hook.record import Compile, fill, level_name
 from xesmith.hook.settings import (
     DEFAULT_FOLDER,
@@ -45,6 +44,7 @@ from xesmith.hook.settings import (
 )
 from xesmith.hook.trace import TraceFolder
 from xesmith.hook.transform import Transform, make_transform
+from xesmith.lowering.exchange import GenericPrinter, transformed
 
 _logger = logging.getLogger("xesmith.hook")
 
@@ -220,7 +220,7 @@ def _transform(transform: Transform, module: Any, compile_: Compile) -> Any:
     started = time.perf_counter()
     outcome: dict[str, Any] = {"key": transform.key, "spec": transform.spec}
     try:
-        module, before, after = transformed(module, transform)
+        module, before, after = transformed(module, transform.apply)
         outcome["status"] = "unchanged" if after == before else "applied"
         compile_.before = before if after != before else None
     except Exception as error:

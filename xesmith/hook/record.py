@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from xesmith.ghost.foreign import foreign
-from xesmith.hook.exchange import GenericPrinter
 from xesmith.hook.source import function_texts, launch_of
 from xesmith.hook.trace import BEFORE, FUNCTIONS, LARGEST_LEVEL_BYTES, LOWERING
+from xesmith.lowering.exchange import GenericPrinter
 from xesmith.lowering.record import LEVEL_FILES, Lowering
 
 #: names of Triton's stages and files -> ours
