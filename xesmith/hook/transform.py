@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xesmith.errors import ToolchainError, UsageError
+from xesmith.errors import UsageError
 from xesmith.lowering.text_filter import run_filter
-from xesmith.passes.plugin import plugin_path
+from xesmith.passes.plugin import passes_key
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -94,7 +94,7 @@ def _of_command(command: list[str]) -> Transform:
     command = [program, *command[1:]]
     # Passes, pipelines and plug-ins come as files: another content is another transform.
     files = {part: _digest(Path(path)) for part in command if os.path.isfile(path := _path(part))}
-    files["xesmith"] = _own_passes()
+    files["xesmith"] = passes_key()
 
     def apply(text: str) -> str:
         return run_filter(command, text)
@@ -105,14 +105,6 @@ def _of_command(command: list[str]) -> Transform:
 def _path(argument: str) -> str:
     """The file that an argument may name: "--load-pass-plugin=FILE" does."""
     return argument.rpartition("=")[2]
-
-
-def _own_passes() -> str:
-    """Of the passes that `xesmith passes run` would load."""
-    try:
-        return _digest(plugin_path())
-    except ToolchainError:
-        return "none"
 
 
 def _digest(path: Path) -> str:
