@@ -231,7 +231,8 @@ def _entry(item: Any, name: str, where: str | None) -> PassEntry:
             raise fault(f"'{key}' is no text")
     if not data.get("kernel"):
         raise fault("it names no kernel")
-    values, switches = data.get("values") or {}, data.get("switches") or {}
+    values: Any = data.get("values") or {}
+    switches: Any = data.get("switches") or {}
     if not isinstance(values, dict) or not all(
         isinstance(v, (int, float)) for v in cast("dict[str, Any]", values).values()
     ):
@@ -257,4 +258,5 @@ def _entry(item: Any, name: str, where: str | None) -> PassEntry:
     if not data.get("pipeline") and not switches:
         raise fault("it has neither a pipeline nor switches")
     made: dict[str, Any] = {**data, "values": values, "switches": switches}
-    return PassEntry(**{**made, "grid": None if grid is None else tuple(cast("list[int]", grid))})
+    made["grid"] = None if grid is None else tuple(cast("list[int]", grid))
+    return PassEntry(**made)

@@ -332,9 +332,9 @@ class Recorder:
                 return original(src, target=target, options=options, **kwargs)
             compiled = self._begin(src, options or {})
             errors_before = _stderr_bytes()
-            switches = compiled.entry.switches if compiled.entry is not None else {}
+            entry = compiled.entry or PassEntry(compiled.launch.kernel)
             try:
-                with switched(switches):
+                with switched(entry.switches):
                     kernel = original(src, target=target, options=options, **kwargs)
             except Exception as error:
                 compiled.failure = compile_failure(
@@ -434,14 +434,11 @@ class Recorder:
         return timed
 
     def _after_passes(self, compiled: Compiled, entry: PassEntry, module: Any) -> Any:
-        """The TTIR after the plan's pipeline; the text before it is kept beside."""
+        """The TTIR after the plan's pipeline."""
         signature = compiled.launch.signature
-        made, before, _ = transformed(
+        made, _, _ = transformed(
             module, lambda text: apply_pipeline(self._pass_command, entry, signature, text)
         )
-        path = compiled.folder / LEVEL_FILES["ttir_before"]
-        path.write_text(before)
-        compiled.levels["ttir_before"] = str(path)
         return made
 
     def _make_cache_manager(self, *_: Any) -> Any:

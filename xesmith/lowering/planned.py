@@ -14,8 +14,8 @@ import copy
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, cast
 
 from xesmith.lowering.text_filter import TransformError, run_filter
 from xesmith.pass_plan import PassEntry
@@ -70,8 +70,9 @@ def grid_of(grid: Any, values: Mapping[str, Any]) -> tuple[int, int, int] | None
         shape = (shape,)
     if not isinstance(shape, (tuple, list)):
         return None
+    extents = cast("Sequence[Any]", shape)
     try:
-        x, y, z = (*(int(extent) for extent in shape), 1, 1)[:3]
+        x, y, z = (*(int(extent) for extent in extents), 1, 1)[:3]
     except (TypeError, ValueError):
         return None
     return (x, y, z)
@@ -96,7 +97,7 @@ def apply_pipeline(
 
 
 @contextlib.contextmanager
-def switched(switches: Mapping[str, str]) -> Iterator[None]:
+def switched(switches: Mapping[str, str]) -> Generator[None]:
     """The process's environment with these variables, for the time of a compile."""
     before = {name: os.environ.get(name) for name in switches}
     os.environ.update(switches)

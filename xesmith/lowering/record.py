@@ -14,7 +14,6 @@ from xesmith.ghost.launch import Launch
 LEVEL_FILES = {
     "ttir": "kernel.ttir",  # as Triton prints it
     "ttir_generic": "kernel.generic.ttir",  # generic form, aliases expanded, for stock MLIR
-    "ttir_before": "before.generic.ttir",  # the same before a plan's passes, where there were any
     "ttgir": "kernel.ttgir",
     "ttgir_generic": "kernel.generic.ttgir",
     "llir": "kernel.ll",
