@@ -143,7 +143,14 @@ class PassPlan:
         entries = given.get("entries")
         if not isinstance(entries, list):
             raise UsageError("'entries' is no list", where=where)
-        items = cast("list[Any]", entries)
+        return cls.of_entries(cast("list[Any]", entries), where)
+
+    @classmethod
+    def of_entries(cls, items: Iterable[Any], where: str | None = None) -> PassPlan:
+        """
+        Raises:
+            UsageError: one is no entry; names its field.
+        """
         return cls(tuple(_entry(item, f"entries[{i}]", where) for i, item in enumerate(items)))
 
     @classmethod

@@ -36,6 +36,13 @@ def show(report: Report, *, with_tree: bool = False) -> None:
             f"results: {report.correctness['status']} against {facts['reference']}, "
             f"{count} shape{'s' if count != 1 else ''}, seeds {facts['seeds']}"
         )
+        if passes := facts.get("passes"):
+            compared = passes["launches"]
+            programs = sum(item.get("programs", 0) for item in compared)
+            print(
+                f"passes: {programs} programs of {len(compared)} launches were compared with "
+                "what they store without"
+            )
     print(report.verdict)
 
 
