@@ -17,7 +17,7 @@ from typing import Any
 from xesmith.cascade.record import LevelResult
 from xesmith.ghost.launch import Launch
 from xesmith.lowering.record import GhostRun, Lowering
-from xesmith.pass_plan import PassPlan
+from xesmith.pass_plan import PassEntry, PassPlan
 from xesmith.scratch import ScratchFolder
 from xesmith.worker.client import TaskResult, WorkerPool
 
@@ -73,14 +73,24 @@ class TranslationChecker:
 
         "not_read" where a kernel holds what the evaluator does not know, or takes too long.
         """
+        told: list[str] = []
         refused: list[str] = []
         unknown: list[str] = []
         pairs: list[_Pair] = []
+        used: set[str] = set()
         for shape, run in after.items():
             try:
-                pairs += _pairs(shape, before[shape], run, plan, backend)
+                for entry, pair in _pairs(shape, before[shape], run, plan, backend):
+                    used.add(entry.key)
+                    pairs.append(pair)
             except _UnlikeError as error:
                 refused.append(str(error))
+        unknown += [
+            f"what is planned for '{entry.kernel}' ({entry.pipeline or entry.switches}) is for no "
+            "launch of the spec's shapes, so it cannot be checked"
+            for entry in plan.entries
+            if entry.key not in used and entry.backend in (None, backend)
+        ]
         records = self._records(_distinct(pairs))
         for pair, result in records:
             at = f"{pair.shape}: '{pair.after.launch.kernel}'"
@@ -92,6 +102,10 @@ class TranslationChecker:
                 refused.append(f"{at}: the passes change its results: {fault}")
             elif not result.value["elements"]:
                 unknown.append(f"{at}: the programs that were compared store nothing")
+            else:
+                how = "bit for bit" if pair.exact else "within the tolerance"
+                count, of = result.value["programs"], result.value["of"]
+                told.append(f"{at}: {count} of {of} programs store the same with passes, {how}")
         facts = {
             "launches": [
                 {"shape": pair.shape, "kernel": pair.after.launch.kernel, "exact": pair.exact}
@@ -101,7 +115,8 @@ class TranslationChecker:
             "trusted": TRUSTED,
         }
         status = "refused" if refused else "not_read" if unknown else "passed"
-        return LevelResult("correctness", status, (*refused, *unknown), facts)
+        messages = (*refused, *unknown) if refused or unknown else (*told, TRUSTED)
+        return LevelResult("correctness", status, messages, facts)
 
     def _records(self, pairs: Sequence[_Pair]) -> list[tuple[_Pair, TaskResult]]:
         with ScratchFolder("translation") as scratch:
@@ -135,11 +150,11 @@ class _UnlikeError(Exception):
 
 def _pairs(
     shape: str, before: GhostRun, after: GhostRun, plan: PassPlan, backend: str
-) -> list[_Pair]:
+) -> list[tuple[PassEntry, _Pair]]:
     """The launches that an entry of the plan is for."""
     if len(before.lowerings) != len(after.lowerings):
         raise _UnlikeError(f"{shape}: with passes the program launches another number of kernels")
-    pairs: list[_Pair] = []
+    pairs: list[tuple[PassEntry, _Pair]] = []
     for old, new in zip(before.lowerings, after.lowerings, strict=True):
         if _call(old.launch) != _call(new.launch):
             raise _UnlikeError(f"{shape}: with passes '{new.launch.kernel}' is launched otherwise")
@@ -148,7 +163,7 @@ def _pairs(
         if entry is not None:
             if "ttir_generic" not in old.levels or "ttir_generic" not in new.levels:
                 raise _UnlikeError(f"{shape}: '{launch.kernel}' has no TTIR to be compared")
-            pairs.append(_Pair(shape, old, new, not entry.rounds))
+            pairs.append((entry, _Pair(shape, old, new, not entry.rounds)))
     return pairs
 
 

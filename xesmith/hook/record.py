@@ -38,6 +38,7 @@ class Compile:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     transform: dict[str, Any] | None = None  # key, spec, status, seconds, reason
     before: str | None = None  # generic TTIR before a transform that changed it
+    source: Any = None  # Triton's ASTSource, where a plan of passes asks for it
 
 
 def fill(
