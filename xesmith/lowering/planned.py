@@ -93,7 +93,7 @@ def apply_pipeline(
     try:
         return run_filter([*command, pipeline], text)
     except TransformError as error:
-        raise TransformError(f"the pipeline '{entry.pipeline}' fails: {error}") from error
+        raise TransformError(f"the pipeline '{entry.pipeline}' fails: {error}") from None
 
 
 @contextlib.contextmanager
