@@ -44,5 +44,5 @@ class PassesAtWork:
                     notes.append(item.proposal.note)
             if accepted is None:
                 break
-            steps = [step for step in steps if step is not accepted]
+            steps = [step for step in steps if step != accepted]
         return Attempt(state, tuple(notes), tuple(reasons), any_judged)
