@@ -6,6 +6,7 @@ changed by editing its file alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -132,6 +133,7 @@ class Stage(BaseModel):
         Agent Skills know only name, description and a metadata of plain texts, so the contract
         moves there.
         """
+        passes = [item.model_dump(exclude_defaults=True) for item in self.passes]
         contract = {
             "stage": self.name,
             "after": ", ".join(self.after),
@@ -143,7 +145,7 @@ class Stage(BaseModel):
             "keeps": ", ".join(self.keeps),
             "improves": "yes" if self.improves else "no",
             "knowledge": ", ".join(self.knowledge),
-            "passes": "; ".join(map(str, self.passes)),
+            "passes": json.dumps(passes) if passes else "",
             "iterations": str(self.iterations),
         }
         front = {
