@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def test_a_value_must_be_the_very_same(value: float, given: object):
 
 def test_an_entry_for_another_backend_is_for_no_launch():
     assert PassPlan((replace(GENERAL, backend="cuda"),)).find("k", "xpu", {}, (1, 1, 1)) is None
+
+
+def test_a_kernel_of_another_text_gets_nothing():
+    text = "@triton.jit\ndef k(x):\n    pass\n"
+    plan = PassPlan((GENERAL,)).bound({"k": text, "j": ""})
+    launch = ("k", "xpu", {}, (1, 1, 1))
+    # As Triton has it: without decorators, indented or not, and with the file's blanks at the end.
+    for same in ("def k(x):\n    pass\n\n", textwrap.indent(text, "    ")):
+        assert plan.find(*launch, same) == plan.entries[0]
+    assert plan.find(*launch, text.replace("pass", "return")) is None
+    assert PassPlan((GENERAL,)).find(*launch, "def k(y): pass") == GENERAL
 
 
 def test_options_name_arguments_by_their_place_among_what_the_compiler_kept():

@@ -10,12 +10,14 @@ Standard library only: worker and users' processes import it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +43,8 @@ class PassEntry:
     """What is done to one kernel.
 
     kernel: its name as it is launched.
+    source: digest of its text (`source_digest`): a kernel of that name with another text gets
+        nothing. "" for any.
     pipeline: passes as mlir-opt takes them, run on the TTIR; "" for none. `{launch}` after a
         pass's name gives it `values` and `grid`.
     values, grid: what is taken for granted. The entry is for launches with these values of
@@ -59,6 +63,7 @@ class PassEntry:
     backend: str | None = None
     rounds: bool = False
     reason: str = ""
+    source: str = ""
 
     @property
     def is_for_all_launches(self) -> bool:
@@ -71,11 +76,21 @@ class PassEntry:
         return hashlib.sha256(json.dumps(done, sort_keys=True).encode()).hexdigest()[:32]
 
     def applies(
-        self, kernel: str, backend: str, values: Mapping[str, Any], grid: tuple[int, int, int]
+        self,
+        kernel: str,
+        backend: str,
+        values: Mapping[str, Any],
+        grid: tuple[int, int, int],
+        source: str | None = None,
     ) -> bool:
-        """Whether a launch is one of those that the entry is for."""
+        """Whether a launch is one of those that the entry is for.
+
+        Args:
+            source: the kernel's text; None where it is known to be the right one.
+        """
         return (
             self.kernel == kernel
+            and (not self.source or source is None or source_digest(source) == self.source)
             and self.backend in (None, backend)
             and self.grid in (None, grid)
             and all(_is_same(values.get(name), value) for name, value in self.values.items())
@@ -96,11 +111,16 @@ class PassPlan:
         return bool(self.entries)
 
     def find(
-        self, kernel: str, backend: str, values: Mapping[str, Any], grid: tuple[int, int, int]
+        self,
+        kernel: str,
+        backend: str,
+        values: Mapping[str, Any],
+        grid: tuple[int, int, int],
+        source: str | None = None,
     ) -> PassEntry | None:
-        """The entry for a launch."""
+        """The entry for a launch; see `PassEntry.applies`."""
         for entry in self.entries:
-            if entry.applies(kernel, backend, values, grid):
+            if entry.applies(kernel, backend, values, grid, source):
                 return entry
         return None
 
@@ -110,6 +130,17 @@ class PassPlan:
         if not any(entry.kernel in names for entry in self.entries):
             return self
         return PassPlan(tuple(entry for entry in self.entries if entry.kernel not in names))
+
+    def bound(self, sources: Mapping[str, str]) -> PassPlan:
+        """The plan for kernels of these texts alone."""
+        return PassPlan(
+            tuple(
+                replace(entry, source=source_digest(sources[entry.kernel]))
+                if entry.kernel in sources
+                else entry
+                for entry in self.entries
+            )
+        )
 
     @property
     def rounds(self) -> bool:
@@ -185,6 +216,16 @@ def read_plan(path: str | os.PathLike[str]) -> PassPlan:
     return PassPlan.from_json({}, str(path)) if not text else PassPlan.from_text(text, str(path))
 
 
+@functools.lru_cache(maxsize=256)
+def source_digest(source: str) -> str:
+    """Of a jit function's text, from its `def` on: where it stands and how it is decorated do not
+    matter. The text of functions that it calls is no part of it."""
+    lines = textwrap.dedent(source).rstrip().splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith("def ")), 0)
+    text = "\n".join(line.rstrip() for line in lines[start:])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def with_values(
     pipeline: str,
     signature: Mapping[str, str],
@@ -233,7 +274,7 @@ def _entry(item: Any, name: str, where: str | None) -> PassEntry:
     for key in data:
         if key not in known:
             raise fault(f"unknown field '{key}'", nearest(key, known))
-    for key in ("kernel", "pipeline", "reason"):
+    for key in ("kernel", "pipeline", "reason", "source"):
         if not isinstance(data.get(key, ""), str):
             raise fault(f"'{key}' is no text")
     if not data.get("kernel"):

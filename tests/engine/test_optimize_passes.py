@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xesmith.ledger import Ledger
-from xesmith.pass_plan import read_plan
+from xesmith.pass_plan import PassPlan, read_plan
 
 pytestmark = [pytest.mark.intel, pytest.mark.mlir]
 
@@ -44,6 +44,8 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+
+KERNEL_TEXT = KERNEL.split("\n\n\n")[1]
 
 
 def xesmith(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -88,7 +90,11 @@ def test_the_ledger_tells_candidates_of_one_text_apart(run: Path):
     assert len({trial.passes for trial in candidates}) == len(candidates) == 5
     (accepted,) = [trial for trial in candidates if trial.accepted]
     final = trials[-1]
-    assert accepted.passes == final.passes == (run / "passes.json").read_text()
+    assert accepted.passes == final.passes
+    # The file holds the same, for a kernel of this very text alone.
+    plan = read_plan(run / "passes.json")
+    assert plan == PassPlan.from_text(final.passes).bound({"totals": KERNEL_TEXT})
+    assert plan.entries[0].source
     assert (trials[0].passes, trials[0].lowered_hash) != (accepted.passes, accepted.lowered_hash)
     assert accepted.predicted_seconds < trials[0].predicted_seconds
     passes = next(x for x in final.verdict["levels"] if x["level"] == "correctness")["facts"]

@@ -315,6 +315,8 @@ answer([state() == before, during != before])
         place.plan(
             {"kernel": "scale", "pipeline": MASKS, "values": {"n": 4096}, "grid": [64, 1, 1]},
             {"kernel": "exponential", "pipeline": "xesmith-exp2", "rounds": True},
+            # Made for another kernel of this name.
+            {"kernel": "scale", "pipeline": MASKS, "grid": [32, 1, 1], "source": "0" * 32},
         )
         code = """
 from hooked import *

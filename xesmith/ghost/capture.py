@@ -192,7 +192,8 @@ class Recorder:
             if failure := _illegal_warps(given.get("num_warps", 4)):
                 return self._refuse(function, values, shape, given, failure)
             index, config = self._current_config()
-            entry = self._plan.find(function.__name__, self._target.backend, values, shape)
+            name, backend = function.__name__, self._target.backend
+            entry = self._plan.find(name, backend, values, shape, function.src)
             if entry is not None:
                 function = stand_in(function, entry)
             call = _Call(function, values, shape, options, index, config)

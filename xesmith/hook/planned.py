@@ -76,7 +76,7 @@ class PlannedPasses:
         if shape is None:
             return function, grid
         backend = foreign("triton.runtime.driver").driver.active.get_current_target().backend
-        entry = self._plan.find(function.__name__, backend, values, shape)
+        entry = self._plan.find(function.__name__, backend, values, shape, function.src)
         if entry is None or entry.is_for_all_launches:
             return function, shape
         return stand_in(function, entry, self._passes_key), shape
@@ -87,7 +87,7 @@ class PlannedPasses:
         found = entry_of(function)
         if found is not None or function is None:
             return found
-        return self._general.find(function.__name__, backend, {}, (1, 1, 1))
+        return self._general.find(function.__name__, backend, {}, (1, 1, 1), function.src)
 
     def transform(self, entry: PassEntry, signature: Mapping[str, str]) -> Transform:
         apply = partial(apply_pipeline, pass_command(), entry, signature)
