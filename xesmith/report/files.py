@@ -7,7 +7,6 @@ from pathlib import Path
 
 from xesmith.engine.optimize import Result
 from xesmith.engine.run_folder import RunFolder
-from xesmith.kernel_file import KernelFile
 from xesmith.pass_plan import FILE_NAME
 from xesmith.report.model import Report
 from xesmith.report.write import to_html, to_markdown
@@ -24,8 +23,7 @@ def write_results(run: RunFolder, result: Result, report: Report) -> dict[str, P
         if report.diff:
             files["diff"] = run.write_text("changes.diff", report.diff)
         if plan := result.final.draft.passes:
-            texts = KernelFile.parse(result.final.text, run.folder).jit_functions
-            bound = plan.bound({function.name: function.source for function in texts})
+            bound = plan.bound(result.final.draft.kernels())
             files[PASSES] = run.write_text(FILE_NAME, bound.to_text())
     files["report"] = run.write_text("report.md", to_markdown(report))
     files["report (HTML)"] = run.write_text("report.html", to_html(report))
