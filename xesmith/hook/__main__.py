@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             raise UsageError("give --transform or --passes, not both")
         plan = NO_PASSES if given.passes is None else read_plan(given.passes)
         file = None if given.passes is None else Path(os.path.abspath(given.passes))
-        settings = Settings(folder, given.transform, given.limit_bytes, file)
+        settings = Settings(folder, given.transform, given.limit_bytes, passes=file)
         planned = PlannedPasses(plan)
         key = planned.key if transform is None else transform.key
         environment = child_environment(settings, key)

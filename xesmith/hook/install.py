@@ -130,7 +130,7 @@ def enable(
         )
     plan = None if passes is None else read_plan(passes)
     file = None if passes is None else Path(os.path.abspath(passes))
-    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, file)
+    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, passes=file)
     _guarded(_replace)(settings, made, plan)
 
 
