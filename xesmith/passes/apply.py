@@ -9,17 +9,26 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from xesmith.errors import XesmithError
+from xesmith.errors import ToolchainError, XesmithError
+from xesmith.passes.plugin import VARIABLE, plugin_path
 
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    f"import os, sys; os.environ['{VARIABLE}'] = sys.argv.pop(1); "
+    "sys.path.insert(0, sys.argv.pop(1)); "
     "from xesmith.passes.apply import main; sys.exit(main(sys.argv[1:]))"
 )
 
 
 def pass_command() -> tuple[str, ...]:
-    """The command that takes a pipeline as its last argument, for a process of any Python."""
-    return (sys.executable, "-c", _PROGRAM, str(Path(__file__).resolve().parents[2]))
+    """The command that takes a pipeline as its last argument, for a process of any Python.
+
+    It runs the plugin of this process: a worker has another environment.
+    """
+    try:
+        plugin = str(plugin_path())
+    except ToolchainError:
+        plugin = ""  # the command says what is missing
+    return (sys.executable, "-c", _PROGRAM, plugin, str(Path(__file__).resolve().parents[2]))
 
 
 def main(arguments: list[str]) -> int:

@@ -63,12 +63,16 @@ def plugin_path() -> Path:
 
 
 def passes_key() -> str:
-    """Differs where the passes do; "none" where they are not built."""
+    """Differs where the passes do, or what runs them; "none" where they are not built."""
     try:
-        path = plugin_path()
+        plugin = plugin_path()
     except ToolchainError:
         return "none"
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    around = (_HERE / "apply.py", _HERE / "pipeline.py", _HERE.parent / "pass_plan.py")
+    digest = hashlib.sha256()
+    for path in (plugin, *around):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @functools.lru_cache(maxsize=1)

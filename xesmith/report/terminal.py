@@ -37,11 +37,11 @@ def show(report: Report, *, with_tree: bool = False) -> None:
             f"{count} shape{'s' if count != 1 else ''}, seeds {facts['seeds']}"
         )
         if passes := facts.get("passes"):
-            compared = passes["launches"]
-            programs = sum(item.get("programs", 0) for item in compared)
+            programs = sum(item.get("programs", 0) for item in passes["launches"])
+            count = len(passes["launches"])
             print(
-                f"passes: {programs} programs of {len(compared)} launches were compared with "
-                "what they store without"
+                f"passes: {programs} programs of {count} launch{'es' if count != 1 else ''} store "
+                "the same with them"
             )
     print(report.verdict)
 
