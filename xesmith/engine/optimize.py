@@ -98,7 +98,7 @@ class Optimizer:
     def _start(self, known: Baseline, wall_seconds: float) -> State:
         source = self._judge.problem.source
         kept = keep_baseline(self._ledger, source, known, wall_seconds)
-        draft = Draft(self._judge.kernel_file, self._judge.session.device.kind)
+        draft = Draft.of_file(self._judge.kernel_file, source, self._judge.session.device.kind)
         return State(draft, source, known.examinations, kept)
 
     # -- one stage ----------------------------------------------------------------------------

@@ -106,6 +106,19 @@ class Draft:
     given_plan: LaunchPlan = field(default_factory=LaunchPlan)
     passes: PassPlan = NO_PASSES
 
+    @classmethod
+    def of_file(cls, kernel_file: KernelFile, text: str, backend: Backend | None) -> Draft:
+        """The draft of a file as it was given. What an earlier run has added to it is `given`;
+        a block that is not what its own plan generates is left out, as it can't be taken apart.
+        """
+        try:
+            rendered = read(text, kernel_file.path)
+        except PlanError:
+            return cls(kernel_file, backend)
+        names = ((_defined(ast.parse(source).body[0]), source) for source in rendered.added_kernels)
+        given = {name: source for name, source in names if name is not None}
+        return cls(kernel_file, backend, given=given, given_plan=rendered.plan)
+
     # -- kernels --------------------------------------------------------------------------------
 
     def kernels(self) -> dict[str, str]:
