@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy
 
-from xesmith.evidence.mlir import Block, Operation, Type, Value, parse_module
+from xesmith.passes.operations import Block, Operation, Type, Value, parse_module
 
 #: dtypes are chosen at run time, so that its types say nothing
 np: Any = numpy

@@ -16,7 +16,7 @@ from pathlib import Path
 from xesmith.errors import UsageError
 from xesmith.hook.install import child_environment
 from xesmith.hook.planned import PlannedPasses
-from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, Settings
+from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, FINDINGS, Settings
 from xesmith.hook.transform import make_transform
 from xesmith.pass_plan import NO_PASSES, read_plan
 
@@ -36,7 +36,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--limit-bytes", type=int, default=DEFAULT_LIMIT_BYTES)
     parser.add_argument(
-        "--findings", action="store_true", help="show the trace's findings when the program ends"
+        "--findings",
+        action="store_true",
+        help="log findings as kernels are compiled, and show the others when the program ends",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     parser.add_argument("program", help="a script, or with -m a module")
@@ -49,7 +51,8 @@ def main(arguments: list[str]) -> int:
             raise UsageError("give --transform or --passes, not both")
         plan = NO_PASSES if given.passes is None else read_plan(given.passes)
         file = None if given.passes is None else Path(os.path.abspath(given.passes))
-        settings = Settings(folder, given.transform, given.limit_bytes, passes=file)
+        reader = (os.environ.get(FINDINGS) or "1") if given.findings else ""
+        settings = Settings(folder, given.transform, given.limit_bytes, reader, file)
         planned = PlannedPasses(plan)
         key = planned.key if transform is None else transform.key
         environment = child_environment(settings, key)

@@ -39,6 +39,7 @@ from typing import Any
 
 from xesmith.errors import UsageError
 from xesmith.ghost.foreign import foreign
+from xesmith.hook.findings import FindingsReader
 from xesmith.hook.planned import PlannedPasses, renew_locks
 from xesmith.hook.record import Compile, fill, level_name
 from xesmith.hook.settings import (
@@ -79,6 +80,7 @@ class _Hook:
         #: of what is done to every compile; None where nothing is
         self.key = _key(transform, planned)
         self.trace: TraceFolder | None = None
+        self.findings: FindingsReader | None = None
         self.undo = contextlib.ExitStack()
 
 
@@ -100,6 +102,7 @@ def enable(
     transform: Callable[[str], str] | Sequence[str] | str | None = None,
     passes: str | os.PathLike[str] | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    findings: bool | str = False,
 ) -> None:
     """Records every kernel that Triton compiles from now on, here and in child processes.
 
@@ -113,6 +116,9 @@ def enable(
             cannot import works in this process alone.
         passes: file of a plan of passes (passes.json), applied to what it is for.
         limit_bytes: a trace of this size takes no further kernel.
+        findings: log what is wrong with a kernel (logger "xesmith.hook") soon after it is
+            compiled, once in all processes; a string names the Python that has xesmith's
+            packages, where this one lacks them.
 
     Raises:
         UsageError: there is no such transform or plan, or both are given. Nothing else is raised:
@@ -130,7 +136,8 @@ def enable(
         )
     plan = None if passes is None else read_plan(passes)
     file = None if passes is None else Path(os.path.abspath(passes))
-    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, passes=file)
+    reader = findings if isinstance(findings, str) else "1" * findings
+    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, reader, file)
     _guarded(_replace)(settings, made, plan)
 
 
@@ -178,6 +185,9 @@ def _replace(settings: Settings, transform: Transform | None, plan: PassPlan | N
             try:
                 hook.trace = TraceFolder(settings.folder, settings.limit_bytes)
                 _set_environment(hook)
+                if settings.findings:
+                    hook.findings = FindingsReader(settings.folder, settings.findings)
+                    undo.callback(hook.findings.close)
             except OSError as error:
                 _say_once(f"nothing is recorded: {error}")
             _installed = hook
@@ -455,6 +465,8 @@ def _after_fork() -> None:
     renew_locks()
     if _installed is not None and _installed.trace is not None:
         _installed.trace.renew_lock()
+        if _installed.findings is not None:
+            _installed.findings.forget()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -477,6 +489,8 @@ def _record(hook: _Hook, kernel: Any, group: Mapping[str, str], compile_: Compil
     printer = _thread.printer = _thread.printer or GenericPrinter()
     if trace.add(name, kernel.hash, lambda folder: fill(folder, kernel, group, compile_, printer)):
         _logger.info("recorded %s in %s", name, trace.path)
+        if hook.findings is not None:
+            hook.findings.wake()
 
 
 def _record_failure(
