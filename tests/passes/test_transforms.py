@@ -124,7 +124,7 @@ def test_the_comparison_sees_one_wrong_operation(
     kernels: dict[str, list[Kernel]], tmp_path: Path
 ) -> None:
     ((before, launch),) = kernels["softmax"]
-    changed = before.replace("arith.subf", "arith.mulf", 1)
+    changed = before.replace("arith.divf", "arith.mulf", 1)
     assert changed != before
     for exact in (True, False):
         fault = compared(before, changed, launch, tmp_path, exact=exact)["fault"]
