@@ -24,6 +24,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "knowledge",
         "launch_plan",
         "ledger",
+        "pass_plan",
         "scratch",
         "spec",
         "stage_contract",
@@ -55,6 +56,7 @@ WORKER_MODULES = (
     "xesmith.worker.server",
     "xesmith.ghost.launch",
     "xesmith.lowering.record",
+    "xesmith.pass_plan",
     "xesmith.toolchain.record",
     "xesmith.toolchain.environment",
 )

@@ -55,6 +55,15 @@ def test_a_judged_candidate_is_found_by_stage_text_and_parent(ledger):
     assert ledger.find("gpu_specific", digest, None) is None
 
 
+def test_one_text_with_two_plans_of_passes_is_two_candidates(ledger):
+    plain = ledger.add(trial(), source_text="x = 1\n")
+    planned = ledger.add(trial(passes="a plan"), source_text="x = 1\n")
+    digest = text_digest("x = 1\n")
+    assert ledger.find("dtype_fix", digest, None) == plain
+    assert ledger.find("dtype_fix", digest, None, "a plan") == planned
+    assert ledger.find("dtype_fix", digest, None, "another") is None
+
+
 def test_the_same_candidate_is_not_kept_twice(ledger):
     ledger.add(trial(), source_text="x = 1\n")
     with pytest.raises(sqlite3.IntegrityError):

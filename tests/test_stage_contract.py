@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,7 @@ from xesmith.stage_contract import (
     RESERVED,
     Promises,
     Stage,
+    StagePass,
     legal_order,
     load_stages,
     read_stage,
@@ -117,6 +119,7 @@ def test_an_agent_skill_holds_the_whole_contract(name: str) -> None:
         keeps=listed("keeps"),
         improves=metadata["improves"] == "yes",
         knowledge=listed("knowledge"),
+        passes=tuple(StagePass(**item) for item in json.loads(metadata.get("passes", "[]"))),
         iterations=int(metadata["iterations"]),
         body=stage.body,
         path=stage.path,
@@ -403,3 +406,20 @@ def test_promises_for_cuda_are_read_from_ptx(evidence_maker: ModuleType) -> None
     assert statuses(program(bytes_per_load=4.0)) == ["broken", "holds"]
     # All loads became bulk copies: there is no mean any more.
     assert statuses(program(bytes_per_load=None, bulk_copies=2)) == ["holds", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("{pipelin: cse}", "passes.0.pipelin"),
+        ("{backend: xpu}", "neither a pipeline nor switches"),
+        ("{switches: {PATH: /}}", "'PATH' is no switch of a backend"),
+        ("{pipeline: cse, backend: xpo}", "passes.0.backend"),
+    ],
+)
+def test_a_faulty_pass_of_a_stage_is_named(tmp_path: Path, item: str, told: str) -> None:
+    (tmp_path / "s").mkdir()
+    front = f"name: s\ndescription: d\npasses:\n  - {item}\n"
+    (tmp_path / "s" / "STAGE.md").write_text(f"---\n{front}---\n# S\n")
+    with pytest.raises(UsageError, match=re.escape(told)):
+        load_stages(tmp_path)

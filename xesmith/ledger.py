@@ -24,7 +24,7 @@ from xesmith.lm.record import Message, Reply, Request, Usage
 #: stages of trials that are no candidates: the kernel as given, and the file at a run's end
 BASELINE, FINAL = "baseline", "final"
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -40,6 +40,7 @@ CREATE TABLE trial (
     proposer TEXT NOT NULL,
     note TEXT NOT NULL,
     source TEXT NOT NULL REFERENCES blob(digest),
+    passes TEXT NOT NULL,
     verdict TEXT NOT NULL,
     accepted INTEGER NOT NULL,
     summary TEXT NOT NULL,
@@ -79,7 +80,7 @@ CREATE TABLE lost (
     cost_usd REAL,
     seconds REAL NOT NULL
 );
-CREATE UNIQUE INDEX trial_of_candidate ON trial (stage, source, coalesce(parent, 0));
+CREATE UNIQUE INDEX trial_of_candidate ON trial (stage, source, passes, coalesce(parent, 0));
 CREATE TABLE stage (
     name TEXT PRIMARY KEY,
     position INTEGER NOT NULL,
@@ -94,8 +95,9 @@ CREATE TABLE stage (
 class Trial:
     """One judged candidate.
 
-    `summary` holds the values shown in reports (contract names -> numbers); `evidence` is the
-    digest of the JSON list of all its Evidence; `predicted_seconds` is a static prediction.
+    `passes` is the text of its plan of passes, "" for none: text and plan together are the
+    candidate. `summary` holds the values shown in reports (contract names -> numbers); `evidence`
+    is the digest of the JSON list of all its Evidence; `predicted_seconds` is a static prediction.
     """
 
     stage: str
@@ -105,6 +107,7 @@ class Trial:
     verdict: dict[str, Any]
     accepted: bool
     parent: int | None = None
+    passes: str = ""
     summary: dict[str, Any] = field(default_factory=dict[str, Any])
     evidence: str | None = None
     lowered_hash: str | None = None
@@ -264,15 +267,16 @@ class Ledger:
             evidence = None if evidence_json is None else self.put(evidence_json)
             created = time.time()
             cursor = db.execute(
-                "INSERT INTO trial (parent, stage, proposer, note, source, verdict, accepted,"
-                " summary, evidence, lowered_hash, predicted_seconds, wall_seconds, created,"
-                " exchange) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial (parent, stage, proposer, note, source, passes, verdict,"
+                " accepted, summary, evidence, lowered_hash, predicted_seconds, wall_seconds,"
+                " created, exchange) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial.parent,
                     trial.stage,
                     trial.proposer,
                     trial.note,
                     source,
+                    trial.passes,
                     _json(trial.verdict),
                     trial.accepted,
                     _json(trial.summary),
@@ -299,10 +303,11 @@ class Ledger:
         (found,) = self._select("WHERE id=?", (trial_id,))
         return found
 
-    def find(self, stage: str, source: str, parent: int | None) -> Trial | None:
-        """The trial of this candidate text in this stage after this parent, if it was judged."""
+    def find(self, stage: str, source: str, parent: int | None, passes: str = "") -> Trial | None:
+        """The trial of this candidate in this stage after this parent, if it was judged."""
         found = self._select(
-            "WHERE stage=? AND source=? AND coalesce(parent, 0)=?", (stage, source, parent or 0)
+            "WHERE stage=? AND source=? AND passes=? AND coalesce(parent, 0)=?",
+            (stage, source, passes, parent or 0),
         )
         return found[0] if found else None
 
@@ -417,7 +422,7 @@ class Ledger:
     def _select(self, clause: str, values: tuple[Any, ...]) -> list[Trial]:
         rows = self._db.execute(
             "SELECT id, parent, stage, proposer, note, source, verdict, accepted, summary,"
-            " evidence, lowered_hash, predicted_seconds, wall_seconds, created, exchange"
+            " evidence, lowered_hash, predicted_seconds, wall_seconds, created, exchange, passes"
             f" FROM trial {clause}",
             values,
         )
@@ -438,6 +443,7 @@ class Ledger:
                 wall_seconds=row[12],
                 created=row[13],
                 exchange=row[14],
+                passes=row[15],
             )
             for row in rows
         ]

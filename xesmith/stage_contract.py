@@ -6,6 +6,7 @@ changed by editing its file alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from xesmith.assets import asset_folder
 from xesmith.contract_names import parse_promise
 from xesmith.errors import UsageError, nearest
 from xesmith.findings.record import KINDS
+from xesmith.pass_plan import PassEntry, PassPlan
 from xesmith.stage_order import ancestors, nearest_order
 
 #: what a stage may say that it leaves as it was, and the condition that this adds. Without one it
@@ -48,6 +50,36 @@ class Promises(BaseModel):
         return self.any + (self.xpu if kind == "xpu" else self.cuda)
 
 
+class StagePass(BaseModel):
+    """What the proposer "passes" may try at a stage: a pipeline on the TTIR, switches of the
+    backend, or both. `rounds`: results may differ in the last bits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pipeline: str = ""
+    switches: dict[str, str] = Field(default_factory=dict[str, str])
+    backend: Literal["xpu", "cuda"] | None = None
+    rounds: bool = False
+
+    @model_validator(mode="after")
+    def _is_an_entry(self) -> StagePass:
+        try:
+            self.entry("kernel", "xpu")
+        except UsageError as error:
+            raise ValueError(f"{error.what} | {error.remedy or ''}") from error
+        return self
+
+    def entry(self, kernel: str, backend: str, reason: str = "") -> PassEntry:
+        """What it is for a kernel: a plan's entry for all launches."""
+        given = {**self.model_dump(), "kernel": kernel, "backend": backend, "reason": reason}
+        (entry,) = PassPlan.of_entries([given]).entries
+        return entry
+
+    def __str__(self) -> str:
+        switches = [f"{name}={value}" for name, value in self.switches.items()]
+        return " ".join([*([self.pipeline] if self.pipeline else []), *switches])
+
+
 class Stage(BaseModel):
     """One stage. `triggers` are kinds of findings; none means that it always applies."""
 
@@ -61,6 +93,7 @@ class Stage(BaseModel):
     keeps: tuple[str, ...] = ("outputs",)
     improves: bool = True  # False: it is enough that the predicted time does not grow
     knowledge: tuple[str, ...] = ()  # patterns over ids of knowledge entries
+    passes: tuple[StagePass, ...] = ()
     iterations: int = Field(default=5, ge=0, le=100)
     body: str = ""
     path: str = ""
@@ -100,6 +133,7 @@ class Stage(BaseModel):
         Agent Skills know only name, description and a metadata of plain texts, so the contract
         moves there.
         """
+        passes = [item.model_dump(exclude_defaults=True) for item in self.passes]
         contract = {
             "stage": self.name,
             "after": ", ".join(self.after),
@@ -111,6 +145,7 @@ class Stage(BaseModel):
             "keeps": ", ".join(self.keeps),
             "improves": "yes" if self.improves else "no",
             "knowledge": ", ".join(self.knowledge),
+            "passes": json.dumps(passes) if passes else "",
             "iterations": str(self.iterations),
         }
         front = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mlir_facade import parse_module, parse_type
 from xesmith.errors import UnreadableLevelError
 from xesmith.ir_bounds import MAX_NESTING
 from xesmith.passes.mlir import check_bounds
+from xesmith.passes.operations import parse_module, parse_type
 
 pytestmark = pytest.mark.mlir
 

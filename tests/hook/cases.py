@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.hook.conftest import Place
 
 BEGIN = """
@@ -14,6 +16,7 @@ import xesmith.hook
 from hooked import *
 TRACE = os.environ["TRACE"]
 """
+MASKS = "xesmith-drop-true-masks{launch},cse"
 
 
 class Cases:
@@ -306,3 +309,72 @@ xesmith.hook.disable()
 answer([state() == before, during != before])
 """
         assert place.run(BEGIN + body).value == [True, True]
+
+    @pytest.mark.mlir
+    def test_passes_reach_the_launches_that_they_are_for(self, place: Place):
+        place.plan(
+            {"kernel": "scale", "pipeline": MASKS, "values": {"n": 4096}, "grid": [64, 1, 1]},
+            {"kernel": "exponential", "pipeline": "xesmith-exp2", "rounds": True},
+            # Made for another kernel of this name.
+            {"kernel": "scale", "pipeline": MASKS, "grid": [32, 1, 1], "source": "0" * 32},
+        )
+        code = """
+from hooked import *
+answer([masks(launch_scale(n, g)) for n, g in ((4096, 64), (4096, 32), (4080, 64), (4096, 64))]
+       + ["math.exp2" in compile_exponential().asm["ttir"]])
+"""
+        plain, planned = [1, 1, 1, 1, False], [0, 1, 1, 0, True]
+        assert place.run(code).value == plain
+        command = ("-m", "xesmith.hook", "--out", "trace", "--passes", "passes.json")
+        assert place.run(code, before=command).value == planned
+        statuses = [(e["kernel"], (e["transform"] or {}).get("status")) for e in place.events()]
+        assert sorted(statuses, key=str) == [
+            ("exponential", "applied"), ("scale", "applied"), ("scale", None)
+        ]  # fmt: skip
+        # What is kept on disk is never taken for the other, whoever asks.
+        enabled = BEGIN + 'xesmith.hook.enable(TRACE, passes="passes.json")' + code
+        assert place.run(enabled).value == planned
+        assert place.run(code).value == plain
+
+    @pytest.mark.mlir
+    def test_passes_that_fail_or_are_no_plan_leave_the_program_alone(self, place: Place):
+        place.plan({"kernel": "scale", "pipeline": "xesmith-none", "values": {"n": 4096}})
+        body = """
+xesmith.hook.enable(TRACE, passes="passes.json")
+answer([masks(launch_scale(4096, 64)), masks(launch_scale(64, 1))])
+"""
+        done = place.run(BEGIN + body)
+        assert done.value == [1, 1]
+        assert "unknown pass 'xesmith-none'" in done.stderr
+        (place.folder / "passes.json").write_text("{}")
+        told = place.run(
+            "from hooked import *\nanswer(masks(launch_scale(4096, 64)))",
+            TRITON_CACHE_MANAGER="xesmith.hook.cache:Cache",
+            XESMITH_HOOK="trace",
+            XESMITH_HOOK_PASSES="passes.json",
+        )
+        assert told.value == 1
+        assert "no passes: this is no plan of passes" in told.stderr
+
+    @pytest.mark.mlir
+    def test_passes_in_threads_and_forked_children(self, place: Place):
+        place.plan({"kernel": "scale", "pipeline": MASKS, "values": {"n": 4096}, "grid": [64, 1, 1],
+                    "switches": {"TRITON_INTEL_NONE": "1"}})  # fmt: skip
+        body = """
+import sysconfig, threading
+sysconfig.get_config_vars()
+xesmith.hook.enable(TRACE, passes="passes.json")
+found = {}
+def work(number):
+    n = 4096 if number % 2 else 4080
+    found[number] = masks(launch_scale(n, 64, num_warps=1 << number // 2))
+threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+child = os.fork()
+if child == 0:
+    os._exit(masks(launch_scale(4096, 64, num_stages=3)))
+left = os.waitpid(child, 0)[1], os.environ.get("TRITON_INTEL_NONE")
+answer([*(found[n] for n in range(4)), *left])
+"""
+        assert place.run(BEGIN + body).value == [1, 0, 1, 0, 0, None]

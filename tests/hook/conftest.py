@@ -59,6 +59,11 @@ class Place:
             **more,
         }
 
+    def plan(self, *entries: dict[str, Any]) -> None:
+        """Writes passes.json."""
+        text = json.dumps({"xesmith_passes": 1, "entries": entries})
+        (self.folder / "passes.json").write_text(text)
+
     def events(self, kind: str = "kernel") -> list[dict[str, Any]]:
         lines = (self.trace / "index.jsonl").read_text().splitlines()
         return [event for event in map(json.loads, lines) if event["event"] == kind]

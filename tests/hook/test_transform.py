@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from xesmith.errors import UsageError
-from xesmith.hook.exchange import require_bounded
-from xesmith.hook.transform import TransformError, make_transform
+from xesmith.hook.transform import make_transform
 from xesmith.ir_bounds import MAX_NESTING
+from xesmith.lowering.exchange import require_bounded
+from xesmith.lowering.text_filter import TransformError
 
 
 @pytest.fixture

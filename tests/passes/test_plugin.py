@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from xesmith.errors import ToolchainError
+from xesmith.lowering.text_filter import TransformError, run_filter
 from xesmith.passes import plugin
+from xesmith.passes.apply import pass_command
 from xesmith.passes.reference import pass_descriptions, reference_page
 
 pytestmark = pytest.mark.mlir
@@ -100,3 +102,19 @@ def test_without_a_compiler_configuring_fails(repository: Path, tmp_path: Path) 
     )
     assert done.returncode != 0
     assert "XeSmithPasses.so cannot be built: no C++ compiler" in done.stderr
+
+
+def test_a_process_without_our_environment_runs_the_same_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A worker's environment is scrubbed: what names the plugin here must reach it."""
+    other = tmp_path / plugin.PLUGIN
+    other.write_bytes(plugin.plugin_path().read_bytes())
+    monkeypatch.setenv(plugin.VARIABLE, str(other))
+    command = pass_command()
+    module = '"builtin.module"() ({^bb0:}) : () -> ()'
+    assert run_filter([*command, "xesmith-exp2"], module).startswith('"builtin.module"()')
+    monkeypatch.delenv(plugin.VARIABLE)
+    other.unlink()
+    with pytest.raises(TransformError, match="names no file"):
+        run_filter([*command, "xesmith-exp2"], module)

@@ -37,6 +37,17 @@ def test_an_untouched_draft_is_the_file_itself(draft):
     assert draft.text == SOURCE
 
 
+def test_the_draft_of_a_file_that_was_optimised_before_is_that_file(draft):
+    rewrite = Rewrite(UNMASKED, guard=("N % BLOCK == 0",))
+    text = draft.with_rewrite("scale", rewrite, draft.plain_variant("scale", GRID)).text
+    again = Draft.of_file(KernelFile.parse(text, "scale.py"), text, None)
+    assert again.text == text
+    assert list(again.added) == ["scale_xs"]
+    edited = text.replace("scale: 1 alternative", "scale: 2 alternatives")
+    assert edited != text
+    assert Draft.of_file(KernelFile.parse(edited, "scale.py"), edited, None).text == SOURCE
+
+
 def test_a_rewrite_without_a_guard_replaces_the_kernel(draft):
     made = draft.with_rewrite("scale", Rewrite(UNMASKED), None)
     assert made.text == SOURCE.replace(", mask=offs < N", "")

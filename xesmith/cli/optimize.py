@@ -63,7 +63,8 @@ def optimize(
         str,
         typer.Option(
             "--proposer",
-            help="Who proposes, in this order: rules, lm, exchange:DIR, replay:DIR.",
+            help="Who proposes, in this order: rules, passes, lm, exchange:DIR, replay:DIR. "
+            "What passes change stands in passes.json, and needs xesmith's hook to be applied.",
         ),
     ] = "rules",
     planner: Annotated[
@@ -142,7 +143,7 @@ def optimize(
     from xesmith.engine.run_setup import RunSetup
     from xesmith.engine.session import Session
     from xesmith.lm.record import ModelError
-    from xesmith.report.files import write_results
+    from xesmith.report.files import PASSES, write_results
     from xesmith.report.model import build
     from xesmith.report.terminal import show
     from xesmith.stage_contract import load_stages
@@ -198,6 +199,9 @@ def optimize(
         show(report)
         for name, path in files.items():
             print(f"  {name}: {path}")
+        if PASSES in files:
+            print("the passes are no part of the kernel's file; a program gets them by")
+            print(f"  python -m xesmith.hook --passes {files[PASSES]} PROGRAM.py")
     if result.unreached is not None and not as_json:
         print(f"the model could not be asked: {result.unreached}")
     if result.improved:

@@ -33,7 +33,14 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     base: Annotated[Path, typer.Argument(help="The kernel file that is known to be right.")],
-    candidate: Annotated[Path, typer.Argument(help="The file that claims to be better.")],
+    candidate: Annotated[
+        Path | None,
+        typer.Argument(help="The file that claims to be better; with --passes: default BASE."),
+    ] = None,
+    passes: Annotated[
+        Path | None,
+        typer.Option("--passes", help="Plan of passes (passes.json) that goes with the candidate."),
+    ] = None,
     spec: SpecOption = None,
     variant: VariantOption = None,
     reference: ReferenceOption = None,
@@ -54,11 +61,18 @@ def verify(
     from xesmith.engine.session import Session
     from xesmith.errors import UsageError, nearest
     from xesmith.kernel_file import read_source
+    from xesmith.pass_plan import NO_PASSES, read_plan
     from xesmith.stage_contract import load_stages
 
     stages = load_stages(extra=tuple(stage_folder or ()))
     if stage is not None and stage not in stages:
         raise UsageError(f"unknown stage '{stage}'", remedy=nearest(stage, stages))
+    if candidate is None and passes is None:
+        raise UsageError(
+            "nothing is to be judged", remedy="name a candidate, a plan of passes, or both"
+        )
+    candidate = candidate or base
+    plan = NO_PASSES if passes is None else read_plan(passes)
     problem = load_problem(base, spec, variant)
     problem.require_model()
     text = read_source(candidate)
@@ -73,7 +87,7 @@ def verify(
         if levels[0].status == "passed":
             baseline = judge.baseline()
             shown.say(f"lowering {candidate}")
-            (after,) = session.examine(problem, [text])
+            (after,) = session.examine(problem, [text], [plan])
             contract = stages[stage] if stage else None
             levels = judge.static_levels(
                 text,
@@ -86,18 +100,21 @@ def verify(
             # run.
             if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
                 shown.say("checking its results")
-                levels.append(judge.correctness(text, baseline, examinations=after, wide=True))
+                levels.append(
+                    judge.correctness(text, baseline, examinations=after, wide=True, passes=plan)
+                )
         description = session.description
     judged = verdict(levels)
     if as_json:
         print_json({**description, "reference": str(judged_by), **judged.to_json()})
         return EXIT_OK if judged.accepted else EXIT_NO_IMPROVEMENT
+    beside = "" if passes is None else f" with {passes}"
     rows: list[list[str]] = []
     for name in LEVELS:
         result = judged.level(name)
         status = "not run" if result is None else result.status.replace("_", " ")
         rows.append([name, status, "" if result is None else "\n".join(result.messages)])
-    table(["level", "verdict", "what was seen"], rows, title=f"{candidate} against {base}")
+    table(["level", "verdict", "what was seen"], rows, title=f"{candidate}{beside} against {base}")
     print(f"reference: {judged_by}; times are predicted, not measured")
     print("accepted" if judged.accepted else "refused")
     return EXIT_OK if judged.accepted else EXIT_NO_IMPROVEMENT

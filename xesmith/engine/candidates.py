@@ -17,9 +17,13 @@ from xesmith.engine.state import State
 from xesmith.engine.trials import keep_trial
 from xesmith.launch_plan import PlanError
 from xesmith.ledger import Ledger, Trial, text_digest
+from xesmith.pass_plan import NO_PASSES, PassPlan
 from xesmith.stage_contract import Stage
 from xesmith.stages.proposers.judged import Judged
 from xesmith.stages.proposers.record import Proposal
+
+#: a file's text, and the text of the plan of passes beside it
+_Key = tuple[str, str]
 
 _NOT_BEST = LevelResult("correctness", "not_run", ("another candidate is predicted better",))
 
@@ -34,6 +38,10 @@ class _Candidate:
     levels: list[LevelResult]
     examinations: Mapping[str, Examination] = field(default_factory=dict[str, Examination])
     seconds: float = 0.0
+
+    @property
+    def passes(self) -> PassPlan:
+        return self.proposal.draft.passes
 
     @property
     def stands(self) -> bool:
@@ -62,8 +70,8 @@ class Candidates:
         The one that is predicted best and passes every level is accepted, one at most. Nothing of
         a candidate is lowered or run before its text is known to be a kernel's.
         """
-        by_text, unfit = _rendered(proposals)
-        candidates = [self._begun(stage, text, p, before) for text, p in by_text.items()]
+        distinct, unfit = _rendered(proposals)
+        candidates = [self._begun(stage, key[0], p, before) for key, p in distinct.items()]
         self._lower(stage, [c for c in candidates if c.stands], before)
         standing = sorted((c for c in candidates if c.stands), key=lambda c: rank(c.examinations))
         accepted = False
@@ -71,11 +79,13 @@ class Candidates:
             result = _NOT_BEST if accepted else self._results_of(stage, candidate)
             candidate.levels.append(result)
             accepted = accepted or result.status == "passed"
-        judged = {c.text: self._judged(stage, proposer, c, before) for c in candidates}
-        return [judged[text] for p in proposals if (text := _text(p)) is not None], unfit
+        verdicts = [self._judged(stage, proposer, c, before) for c in candidates]
+        judged = dict(zip(distinct, verdicts, strict=True))
+        return [judged[key] for p in proposals if (key := _key(p)) is not None], unfit
 
     def _begun(self, stage: Stage, text: str, proposal: Proposal, before: State) -> _Candidate:
-        known = self._ledger.find(stage.name, text_digest(text), before.trial.id)
+        digest, passes = text_digest(text), proposal.draft.passes.to_text()
+        known = self._ledger.find(stage.name, digest, before.trial.id, passes)
         return _Candidate(proposal, text, known, [self._judge.syntax(text)])
 
     def _lower(self, stage: Stage, candidates: Sequence[_Candidate], before: State) -> None:
@@ -85,7 +95,9 @@ class Candidates:
         session, count = self._judge.session, len(candidates)
         self._say(f"{stage.name}: lowering {count} candidate{'s' * (count > 1)}")
         started = time.monotonic()
-        lowered = session.examine(self._judge.problem, [c.text for c in candidates])
+        lowered = session.examine(
+            self._judge.problem, [c.text for c in candidates], [c.passes for c in candidates]
+        )
         share = (time.monotonic() - started) / count
         for candidate, examinations in zip(candidates, lowered, strict=True):
             candidate.examinations = examinations
@@ -105,7 +117,7 @@ class Candidates:
                 return seen
         self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
         started = time.monotonic()
-        result = self.results(candidate.text, candidate.examinations)
+        result = self.results(candidate.text, candidate.examinations, passes=candidate.passes)
         candidate.seconds += time.monotonic() - started
         return result
 
@@ -116,6 +128,7 @@ class Candidates:
         seeds: Sequence[int] = DEFAULT_SEEDS,
         *,
         wide: bool = False,
+        passes: PassPlan = NO_PASSES,
     ) -> LevelResult:
         """The level "correctness" of a text, asked anew.
 
@@ -124,7 +137,7 @@ class Candidates:
             wide: also where all sizes but one are the real ones.
         """
         return self._judge.correctness(
-            text, self._baseline, seeds, examinations=examinations, wide=wide
+            text, self._baseline, seeds, examinations=examinations, wide=wide, passes=passes
         )
 
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
@@ -136,6 +149,7 @@ class Candidates:
             proposer=proposer,
             note=candidate.proposal.note,
             source=text_digest(candidate.text),
+            passes=candidate.passes.to_text(),
             verdict=judged.to_json(),
             accepted=judged.accepted,
             parent=before.trial.id,
@@ -146,25 +160,28 @@ class Candidates:
         return Judged(candidate.proposal, judged, candidate.examinations, kept)
 
 
-def _text(proposal: Proposal) -> str | None:
-    """The proposal's file; None where its launch plan does not fit it (a name is taken, a wrapper
-    launches in a way that cannot be rebound): the proposal's end, not the run's."""
+def _key(proposal: Proposal) -> _Key | None:
+    """What tells the proposal's candidate from others; None where its launch plan does not fit
+    the file (a name is taken, a wrapper launches in a way that cannot be rebound): the proposal's
+    end, not the run's."""
     try:
-        return proposal.draft.text
+        return proposal.draft.text, proposal.draft.passes.to_text()
     except PlanError:
         return None
 
 
-def _rendered(proposals: Sequence[Proposal]) -> tuple[dict[str, Proposal], list[str]]:
-    """The distinct proposals by their file's text, and why others give no file."""
-    by_text: dict[str, Proposal] = {}
+def _rendered(proposals: Sequence[Proposal]) -> tuple[dict[_Key, Proposal], list[str]]:
+    """The distinct proposals by text and passes, and why others give no file."""
+    distinct: dict[_Key, Proposal] = {}
     unfit: list[str] = []
     for proposal in proposals:
         try:
-            by_text.setdefault(proposal.draft.text, proposal)
+            key = proposal.draft.text, proposal.draft.passes.to_text()
         except PlanError as error:
             unfit.append(f"{proposal.note}: no launch plan: {error.what} ({error.where})")
-    return by_text, unfit
+        else:
+            distinct.setdefault(key, proposal)
+    return distinct, unfit
 
 
 def rank(examinations: Mapping[str, Examination]) -> tuple[Any, ...]:

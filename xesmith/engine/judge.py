@@ -20,6 +20,7 @@ from xesmith.engine.session import Session
 from xesmith.errors import InputKernelError
 from xesmith.ghost.launch import Launch, Program
 from xesmith.kernel_file import KernelFile
+from xesmith.pass_plan import NO_PASSES, PassPlan
 from xesmith.spec import CountPrograms, Shape
 
 Say = Callable[[str], None]
@@ -273,6 +274,7 @@ class Judge:
         examinations: Mapping[str, Examination] | None = None,
         unseen: bool = True,
         wide: bool = False,
+        passes: PassPlan = NO_PASSES,
     ) -> LevelResult:
         """The results of `text` at every case of the baseline, against the reference.
 
@@ -280,12 +282,16 @@ class Judge:
 
         Args:
             examinations: of `text`, by shape name; what runs there must have run in a case.
-                None: it is lowered for that.
+                None: it is lowered for that. With `passes` they do not count, since the
+                interpreter runs the source.
             unseen: also at shapes beyond the spec's.
             wide: also where all sizes but one are the spec's, which takes some ten seconds: for
                 the one text that counts.
+            passes: what is done to the TTIR of its kernels: what it makes of them is compared
+                with what they were.
         """
-        known = examinations or self.session.examine(self.problem, [text])[0]
+        known = None if passes else examinations
+        known = known or self.session.examine(self.problem, [text])[0]
         needed = {
             shape.label: needs(known[name])
             for shape in self.problem.shapes
@@ -307,7 +313,18 @@ class Judge:
                 more = check(text)
                 facts = {**result.facts, name: more.facts}
                 result = replace(more, facts=facts)
+        if passes and result.status == "passed":
+            more = self.same_after_passes(text, passes)
+            result = replace(more, facts={**result.facts, "passes": more.facts})
         return result
+
+    def same_after_passes(self, text: str, passes: PassPlan) -> LevelResult:
+        """Whether the kernels of `text` store with passes what they store without, at the spec's
+        shapes."""
+        self._say("comparing what the kernels store before and after the passes")
+        session = self.session
+        before, after = (session.runs(self.problem, text, plan) for plan in (NO_PASSES, passes))
+        return session.translation.check(before, after, passes, session.device.kind)
 
 
 def verdict(levels: Iterable[LevelResult]) -> Verdict:

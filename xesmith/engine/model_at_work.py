@@ -76,6 +76,8 @@ class LedgerChannel:
 class ModelAtWork:
     """Generate, judge, refine (`stages.cover`) at each stage."""
 
+    goes_with_others = False
+
     def __init__(
         self,
         channel: Channel,

@@ -98,7 +98,7 @@ class Optimizer:
     def _start(self, known: Baseline, wall_seconds: float) -> State:
         source = self._judge.problem.source
         kept = keep_baseline(self._ledger, source, known, wall_seconds)
-        draft = Draft(self._judge.kernel_file, self._judge.session.device.kind)
+        draft = Draft.of_file(self._judge.kernel_file, source, self._judge.session.device.kind)
         return State(draft, source, known.examinations, kept)
 
     # -- one stage ----------------------------------------------------------------------------
@@ -121,8 +121,9 @@ class Optimizer:
         idle: list[str] = []
         judged = failed = False
         for proposer in proposers:
-            if state is not start and not self._something_is_left(stage, state):
-                break
+            done = state is not start and not self._something_is_left(stage, state)
+            if done and not proposer.goes_with_others:
+                continue
             if (why := proposer.knows(stage)) is not None:
                 idle.append(why)
                 continue
@@ -159,12 +160,16 @@ class Optimizer:
         """The final file against the original reference, with inputs no candidate has met."""
         self._say("checking the final file with new seeds")
         started = time.monotonic()
-        result = candidates.results(state.text, state.examinations, FINAL_SEEDS, wide=True)
+        passes = state.draft.passes
+        result = candidates.results(
+            state.text, state.examinations, FINAL_SEEDS, wide=True, passes=passes
+        )
         trial = Trial(
             stage=FINAL,
             proposer="xesmith",
             note="the final file, end to end",
             source=text_digest(state.text),
+            passes=passes.to_text(),
             verdict=verdict([result]).to_json(),
             accepted=result.status == "passed",
             parent=state.trial.id,

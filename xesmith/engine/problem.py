@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from xesmith.errors import UsageError
 from xesmith.ghost.launch import Program
 from xesmith.kernel_file import KernelFile, read_source
+from xesmith.pass_plan import NO_PASSES, PassPlan
 from xesmith.spec import Shape, Spec, load_spec
 
 #: the name of the one shape of a problem without a spec
@@ -62,12 +63,15 @@ class Problem:
         text = self.source if source is None else source
         return Program(source=text, path=str(self.path), entry=self.entry)
 
-    def programs(self, source: str | None = None) -> dict[str, Program]:
-        """By shape name: the program `source` (the problem's own when None) at that shape."""
+    def programs(
+        self, source: str | None = None, passes: PassPlan = NO_PASSES
+    ) -> dict[str, Program]:
+        """By shape name: the program `source` (the problem's own when None) at that shape, with
+        `passes` done to its kernels where they are lowered."""
         text = self.source if source is None else source
-        if not self.shapes:
-            return {AS_WRITTEN: self.program(text)}
-        return {shape_name(shape): shape.program(text, self.path) for shape in self.shapes}
+        made = {shape_name(shape): shape.program(text, self.path) for shape in self.shapes}
+        made = made or {AS_WRITTEN: self.program(text)}
+        return {name: replace(program, passes=passes) for name, program in made.items()}
 
 
 def shape_name(shape: Shape) -> str:

@@ -7,16 +7,20 @@ from pathlib import Path
 
 from xesmith.errors import UsageError, nearest
 
-_KINDS = ("rules", "lm", "exchange", "replay")
+_KINDS = ("rules", "passes", "lm", "exchange", "replay")
 _WITH_FOLDER = ("exchange", "replay")
 
 
 @dataclass(frozen=True)
 class ProposerName:
-    """One of `--proposer rules,lm,exchange:DIR,replay:DIR`."""
+    """One of `--proposer rules,passes,lm,exchange:DIR,replay:DIR`."""
 
     kind: str
     folder: Path | None = None
+
+    @property
+    def is_model(self) -> bool:
+        return self.kind not in ("rules", "passes")
 
     def __str__(self) -> str:
         return self.kind if self.folder is None else f"{self.kind}:{self.folder}"
@@ -41,7 +45,7 @@ def parse_proposers(text: str) -> tuple[ProposerName, ...]:
             raise UsageError(
                 f"the proposer '{kind}' {takes}",
                 where="--proposer",
-                remedy="rules, lm, exchange:DIR or replay:DIR",
+                remedy="rules, passes, lm, exchange:DIR or replay:DIR",
             )
         found.append(ProposerName(kind, Path(folder) if folder else None))
     if len({name.kind for name in found}) != len(found):

@@ -18,6 +18,7 @@ class RulesAtWork:
     """Deterministic rewrites."""
 
     name = "rules"
+    goes_with_others = False
 
     def __init__(self, rules: RulesProposer, candidates: Candidates, device: Device) -> None:
         self._rules = rules

@@ -12,6 +12,7 @@ from xesmith.engine.judge import Judge, Say
 from xesmith.engine.model_at_work import ModelAtWork, ModelOptions
 from xesmith.engine.optimize import MakeProposers, OrderStages
 from xesmith.engine.ordering import ordered, ordered_by_model
+from xesmith.engine.passes_at_work import PassesAtWork
 from xesmith.engine.probes import Probes
 from xesmith.engine.proposers import ProposerName
 from xesmith.engine.rules_at_work import RulesAtWork
@@ -63,7 +64,7 @@ class RunSetup:
             if name.kind == "replay" and name.folder is not None:
                 FolderChannel(name.folder, replay=True)  # says so where there is none
         kinds = {name.kind for name in self.proposers}
-        if kinds == {"rules"} and self.model != ModelOptions():
+        if self._asked is None and self.model != ModelOptions():
             raise UsageError(
                 "an option of a model without a proposer that is one",
                 where="--iterations, --samples, --withhold-evidence",
@@ -88,7 +89,7 @@ class RunSetup:
 
     @property
     def _asked(self) -> ProposerName | None:
-        return next((name for name in self.proposers if name.kind != "rules"), None)
+        return next((name for name in self.proposers if name.is_model), None)
 
     def header(self) -> dict[str, Any]:
         """What two processes of one run must agree in. A model's address may change."""
@@ -136,5 +137,7 @@ class RunSetup:
             probes = Probes(judge.session, judge.problem)
             rules = RulesProposer(probes.launches)
             return RulesAtWork(rules, candidates, judge.session.device)
+        if name.kind == "passes":
+            return PassesAtWork(candidates, judge.session.device)
         channel, knowledge = channels.get(name), load_knowledge()
         return ModelAtWork(channel, judge, candidates, ledger, knowledge, self.model, say)

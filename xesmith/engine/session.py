@@ -7,9 +7,12 @@ from types import TracebackType
 
 from xesmith.cascade.correctness import CorrectnessChecker, interpreter_pool
 from xesmith.cascade.examine import Examination, examine
+from xesmith.cascade.translation import TranslationChecker
 from xesmith.device import Device, load_device
 from xesmith.engine.problem import Problem
 from xesmith.lowering.lowerer import Lowerer
+from xesmith.lowering.record import GhostRun
+from xesmith.pass_plan import NO_PASSES, PassPlan
 from xesmith.toolchain import Toolchain, find_toolchain
 
 DEFAULT_TARGET = "bmg-g31"
@@ -54,6 +57,8 @@ class Session:
             timeout_s=timeout_s,
         )
 
+        self.translation = TranslationChecker(parallel=parallel, timeout_s=timeout_s)
+
     def __enter__(self) -> Session:
         return self
 
@@ -68,6 +73,7 @@ class Session:
     def close(self) -> None:
         self._pool.close()  # ends what may still write into the checker's folder
         self.checker.close()
+        self.translation.close()
         self.lowerer.close()
 
     @property
@@ -83,14 +89,28 @@ class Session:
             "torch": self.toolchain.torch_version,
         }
 
-    def examine(self, problem: Problem, sources: Sequence[str]) -> list[dict[str, Examination]]:
-        """For each source of the problem: its examination at every shape, by shape name."""
-        programs = [problem.programs(source) for source in sources]
+    def examine(
+        self, problem: Problem, sources: Sequence[str], plans: Sequence[PassPlan] = ()
+    ) -> list[dict[str, Examination]]:
+        """For each source of the problem: its examination at every shape, by shape name.
+
+        Args:
+            plans: of passes, one for each source; () for none.
+        """
+        plans = plans or [NO_PASSES] * len(sources)
+        pairs = zip(sources, plans, strict=True)
+        programs = [problem.programs(source, plan) for source, plan in pairs]
         runs = iter(self.lowerer.run_many([p for shapes in programs for p in shapes.values()]))
         return [
             {name: examine(next(runs), self.device, variant=name) for name in shapes}
             for shapes in programs
         ]
+
+    def runs(self, problem: Problem, source: str, passes: PassPlan) -> dict[str, GhostRun]:
+        """What the lowering of a source of the problem left at every shape, by shape name."""
+        programs = problem.programs(source, passes)
+        lowered = self.lowerer.run_many([*programs.values()])
+        return dict(zip(programs, lowered, strict=True))
 
     def _target_properties(self) -> dict[str, object]:
         return self.device.target_properties() if self.device.kind == "xpu" else {}

@@ -47,6 +47,11 @@ class ProposerAtWork(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def goes_with_others(self) -> bool:
+        """Whether it is asked too where another one has done the stage's work."""
+        ...
+
     def knows(self, stage: Stage) -> str | None:
         """None where it can work at the stage, else why not."""
         ...

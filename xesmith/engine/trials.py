@@ -26,7 +26,7 @@ def keep_trial(
     Args:
         examinations: empty where the candidate was not lowered.
     """
-    if (known := ledger.find(trial.stage, trial.source, trial.parent)) is not None:
+    if (known := ledger.find(trial.stage, trial.source, trial.parent, trial.passes)) is not None:
         assert known.id is not None
         if known.accepted == trial.accepted:
             return known

@@ -35,8 +35,9 @@ def ir_facts(text: str, launch: Launch) -> dict[str, Any]:
 def _options(launch: Launch) -> str:
     """A launch as options of the pass; without a grid it tells what holds for every one.
 
-    Values and alignments go by name: the function's arguments may be others than the
-    signature's, and are then known by the names of their locations.
+    Without a grid the pass tells what holds for every one. Values and alignments go by name: the
+    function's arguments may be others than the signature's, and are then known by the names of
+    their locations.
     """
     names = [name for name, kind in launch.signature.items() if kind != "constexpr"]
     given = {**launch.constexprs, **launch.values}

@@ -27,8 +27,11 @@ from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.ghost.position import function_position
 from xesmith.ghost.torch_device import extent_bytes
+from xesmith.lowering.exchange import transformed
 from xesmith.lowering.options import OptionError, Options, normalise, reported
+from xesmith.lowering.planned import apply_pipeline, entry_of, stand_in, switched
 from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
+from xesmith.pass_plan import NO_PASSES, PassEntry, PassPlan
 
 #: names of Triton's stages -> ours
 _LEVELS = {"spv": "spirv"}
@@ -54,6 +57,7 @@ class Compiled:
     folder: Path
     launch: Launch
     started: float
+    entry: PassEntry | None = None  # of the plan
     level: str = "ttir"
     levels: dict[str, str] = field(default_factory=dict[str, str])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -94,6 +98,7 @@ class Recorder:
             tells a reader what was under way if the process dies.
         device, compiler: names for the lowerings.
         keep_going: let the program go on after a launch that the device would refuse.
+        plan, pass_command: what is done to which kernels' TTIR, and by which command.
         on_level: called with (compiled, level, path, module or text) for each level made.
     """
 
@@ -105,6 +110,8 @@ class Recorder:
         device: str,
         compiler: str,
         keep_going: bool,
+        plan: PassPlan = NO_PASSES,
+        pass_command: Sequence[str] = (),
         on_level: Callable[[Compiled, str, Path, Any], None] | None = None,
     ) -> None:
         self.lowerings: list[Lowering] = []
@@ -118,6 +125,8 @@ class Recorder:
         self._compiler = compiler
         self._folder = folder
         self._keep_going = keep_going
+        self._plan = plan
+        self._pass_command = pass_command
         self._on_level = on_level
         self._calls: list[_Call] = []
         self._tuning: list[tuple[Any, Any]] = []  # (autotuner, configuration being tried)
@@ -183,6 +192,10 @@ class Recorder:
             if failure := _illegal_warps(given.get("num_warps", 4)):
                 return self._refuse(function, values, shape, given, failure)
             index, config = self._current_config()
+            name, backend = function.__name__, self._target.backend
+            entry = self._plan.find(name, backend, values, shape, function.src)
+            if entry is not None:
+                function = stand_in(function, entry)
             call = _Call(function, values, shape, options, index, config)
             self._calls.append(call)
             keywords = {k: v for k, v in kwargs.items() if k in parameters}
@@ -320,8 +333,10 @@ class Recorder:
                 return original(src, target=target, options=options, **kwargs)
             compiled = self._begin(src, options or {})
             errors_before = _stderr_bytes()
+            entry = compiled.entry or PassEntry(compiled.launch.kernel)
             try:
-                kernel = original(src, target=target, options=options, **kwargs)
+                with switched(entry.switches):
+                    kernel = original(src, target=target, options=options, **kwargs)
             except Exception as error:
                 compiled.failure = compile_failure(
                     error, compiled, self._parsed, _stderr_since(errors_before)
@@ -359,7 +374,7 @@ class Recorder:
         folder = self._folder / str(number)
         folder.mkdir()
         launch = self._launch(src, self._calls[-1] if self._calls else None, resolved)
-        compiled = Compiled(folder=folder, launch=launch, started=time.perf_counter())
+        compiled = Compiled(folder, launch, time.perf_counter(), entry_of(src.fn))
         self._compiling = compiled
         self._compiled[id(src)] = (src, compiled)
         self._write({"event": "begin", "number": number, "launch": launch.to_json()})
@@ -412,10 +427,20 @@ class Recorder:
             # The first level is timed from the front end's start.
             started = time.perf_counter() if compiled.seconds else compiled.started
             made = make(module, metadata)
+            if level == "ttir" and compiled.entry is not None and compiled.entry.pipeline:
+                made = self._after_passes(compiled, compiled.entry, made)
             compiled.seconds[level] = time.perf_counter() - started
             return made
 
         return timed
+
+    def _after_passes(self, compiled: Compiled, entry: PassEntry, module: Any) -> Any:
+        """The TTIR after the plan's pipeline."""
+        signature = compiled.launch.signature
+        made, _, _ = transformed(
+            module, lambda text: apply_pipeline(self._pass_command, entry, signature, text)
+        )
+        return made
 
     def _make_cache_manager(self, *_: Any) -> Any:
         return _LevelWriter(self)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
+from xesmith.pass_plan import NO_PASSES, PassPlan
+
 #: stands where the grid of a launch is not known: what is proven for it holds for every grid
 ANY_GRID = (2**31 - 1, 2**31 - 1, 2**31 - 1)
 
@@ -118,9 +120,10 @@ class Program:
     dtype: str | None = None  # the model's parameters are cast to it
     seed: int = 0
     argv: tuple[str, ...] = field(default=())
+    passes: PassPlan = NO_PASSES  # for its kernels where they are lowered
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "passes": self.passes.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
@@ -130,5 +133,6 @@ class Program:
             "inits": None if inits is None else tuple(inits),
             "inputs": None if inputs is None else tuple(TensorSpec.from_json(i) for i in inputs),
             "argv": tuple(data.get("argv", ())),
+            "passes": PassPlan.from_json(data["passes"]) if "passes" in data else NO_PASSES,
         }
         return cls(**fields)

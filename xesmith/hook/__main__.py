@@ -1,7 +1,8 @@
 """`python -m xesmith.hook [OPTIONS] SCRIPT ARGUMENTS...`: a program with the hook in place.
 
 Sets the environment that tells every Triton below it and then becomes the program: nothing of
-ours is in that process before its Triton asks for a cache.
+ours is in that process before its Triton asks for a cache, unless a plan of passes is to see the
+very first launch.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from pathlib import Path
 
 from xesmith.errors import UsageError
 from xesmith.hook.install import child_environment
+from xesmith.hook.planned import PlannedPasses
 from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, FINDINGS, Settings
 from xesmith.hook.transform import make_transform
+from xesmith.pass_plan import NO_PASSES, read_plan
 
 
 def main(arguments: list[str]) -> int:
@@ -27,6 +30,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("-o", "--out", default=DEFAULT_FOLDER, help="folder of the trace")
     parser.add_argument(
         "--transform", help="module:function or command that changes the Triton IR (generic text)"
+    )
+    parser.add_argument(
+        "--passes", metavar="FILE", help="plan of passes (passes.json of xesmith optimize) to apply"
     )
     parser.add_argument("--limit-bytes", type=int, default=DEFAULT_LIMIT_BYTES)
     parser.add_argument(
@@ -41,13 +47,22 @@ def main(arguments: list[str]) -> int:
     folder = Path(os.path.abspath(given.out))
     try:
         transform = None if given.transform is None else make_transform(given.transform)
+        if given.passes is not None and transform is not None:
+            raise UsageError("give --transform or --passes, not both")
+        plan = NO_PASSES if given.passes is None else read_plan(given.passes)
+        file = None if given.passes is None else Path(os.path.abspath(given.passes))
         reader = (os.environ.get(FINDINGS) or "1") if given.findings else ""
-        settings = Settings(folder, given.transform, given.limit_bytes, reader)
-        environment = child_environment(settings, transform)
+        settings = Settings(folder, given.transform, given.limit_bytes, reader, file)
+        planned = PlannedPasses(plan)
+        key = planned.key if transform is None else transform.key
+        environment = child_environment(settings, key)
     except (UsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    command = [sys.executable, *(["-m"] if given.module else []), given.program, *given.arguments]
+    # Launches must be seen from the first one on, which is before Triton asks for a cache.
+    early = ["-m", "xesmith.hook.program"] if planned.looks_at_launches else []
+    module = ["-m"] if given.module else []
+    command = [sys.executable, *early, *module, given.program, *given.arguments]
     if not given.findings:
         sys.stdout.flush()
         os.execve(sys.executable, command, environment)

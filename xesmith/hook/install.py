@@ -1,6 +1,6 @@
 """Puts the hook into Triton, and takes it out again.
 
-Four places of Triton are used, the same in every version:
+These places of Triton are used, the same in every version:
 
 - `add_stages` of each backend is wrapped: its stages are timed, and the transform is applied to
   what the stage "ttir" made;
@@ -8,6 +8,8 @@ Four places of Triton are used, the same in every version:
   the files of all levels;
 - `triton_key` is wrapped while there is a transform: it enters the keys of all caches on disk.
   Kernels in memory are forgotten when a transform comes or goes;
+- for a plan of passes `JITFunction.run` is wrapped, since only a launch knows values and grid, and
+  `ASTSource.make_ir`, which tells what is compiled;
 - Triton's cache manager is set by its own variable TRITON_CACHE_MANAGER, which child processes
   inherit: each imports this hook when it first compiles.
 
@@ -31,13 +33,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from xesmith.errors import UsageError
 from xesmith.ghost.foreign import foreign
-from xesmith.hook.exchange import GenericPrinter, transformed
 from xesmith.hook.findings import FindingsReader
+from xesmith.hook.planned import PlannedPasses, renew_locks
 from xesmith.hook.record import Compile, fill, level_name
 from xesmith.hook.settings import (
     DEFAULT_FOLDER,
@@ -46,6 +49,8 @@ from xesmith.hook.settings import (
 )
 from xesmith.hook.trace import TraceFolder
 from xesmith.hook.transform import Transform, make_transform
+from xesmith.lowering.exchange import GenericPrinter, transformed
+from xesmith.pass_plan import PassEntry, PassPlan, read_plan
 
 _logger = logging.getLogger("xesmith.hook")
 
@@ -66,12 +71,23 @@ class _Thread(threading.local):
 class _Hook:
     """The hook as it is in place."""
 
-    def __init__(self, settings: Settings, transform: Transform | None) -> None:
+    def __init__(
+        self, settings: Settings, transform: Transform | None, planned: PlannedPasses | None
+    ) -> None:
         self.settings = settings
         self.transform = transform
+        self.planned = planned
+        #: of what is done to every compile; None where nothing is
+        self.key = _key(transform, planned)
         self.trace: TraceFolder | None = None
         self.findings: FindingsReader | None = None
         self.undo = contextlib.ExitStack()
+
+
+def _key(transform: Transform | None, planned: PlannedPasses | None) -> str | None:
+    if transform is not None:
+        return transform.key
+    return None if planned is None else planned.key
 
 
 _installed: _Hook | None = None
@@ -84,6 +100,7 @@ def enable(
     folder: str | os.PathLike[str] = DEFAULT_FOLDER,
     *,
     transform: Callable[[str], str] | Sequence[str] | str | None = None,
+    passes: str | os.PathLike[str] | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     findings: bool | str = False,
 ) -> None:
@@ -97,22 +114,31 @@ def enable(
         transform: applied to the TTIR of each kernel: a function from generic text to generic
             text, "module:function", or a command that filters it. A function that children
             cannot import works in this process alone.
+        passes: file of a plan of passes (passes.json), applied to what it is for.
         limit_bytes: a trace of this size takes no further kernel.
         findings: log what is wrong with a kernel (logger "xesmith.hook") soon after it is
             compiled, once in all processes; a string names the Python that has xesmith's
             packages, where this one lacks them.
 
     Raises:
-        UsageError: there is no such transform. Nothing else is raised: what fails is logged.
+        UsageError: there is no such transform or plan, or both are given. Nothing else is raised:
+            what fails is logged.
     """
     made = None if transform is None else make_transform(transform)
     spec = None if made is None else made.spec
     if made is not None and spec is None:
         _say_once(f"the transform {transform!r} cannot be imported by child processes: they go on"
                   " without it")  # fmt: skip
+    if passes is not None and made is not None:
+        raise UsageError(
+            "a transform and a plan of passes are given",
+            remedy="give one of them: a plan's entries may hold any pipeline",
+        )
+    plan = None if passes is None else read_plan(passes)
+    file = None if passes is None else Path(os.path.abspath(passes))
     reader = findings if isinstance(findings, str) else "1" * findings
-    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, reader)
-    _guarded(_replace)(settings, made)
+    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, reader, file)
+    _guarded(_replace)(settings, made, plan)
 
 
 def disable() -> None:
@@ -135,19 +161,27 @@ def _from_environment() -> None:
             transform = make_transform(settings.transform)
         except UsageError as error:
             _say_once(f"no transform: {error.what}")
-    _replace(settings, transform)
+    plan = None
+    if settings.passes is not None:
+        try:
+            plan = read_plan(settings.passes)
+        except UsageError as error:
+            _say_once(f"no passes: {error.what}")
+    _replace(settings, transform, plan)
 
 
-def _replace(settings: Settings, transform: Transform | None) -> None:
+def _replace(settings: Settings, transform: Transform | None, plan: PassPlan | None) -> None:
     global _installed
     with _install_lock:
         _remove()
-        hook = _Hook(settings, transform)
+        hook = _Hook(settings, transform, PlannedPasses(plan) if plan else None)
         with contextlib.ExitStack() as undo:
             hook.undo = undo
             _patch_triton(hook)
-            if transform is not None:
-                _key_caches(hook, transform)
+            if hook.planned is not None:
+                _patch_for_passes(hook, hook.planned)
+            if hook.key is not None:
+                _key_caches(hook, hook.key)
             try:
                 hook.trace = TraceFolder(settings.folder, settings.limit_bytes)
                 _set_environment(hook)
@@ -212,25 +246,44 @@ def _stage(hook: _Hook, name: str, make: Any) -> Any:
         started = time.perf_counter()
         if compile_ is not None and not compile_.seconds:
             started = compile_.started
+        entry = _entry(hook, compile_, metadata)
         try:
-            made = make(module, metadata, *args, **kwargs)
+            with _switching(hook, entry):
+                made = make(module, metadata, *args, **kwargs)
         except Exception as error:
             _guarded(_record_failure)(hook, level, module, metadata, error)
             raise
         if compile_ is not None:
             compile_.seconds[level] = time.perf_counter() - started
-            if level == "ttir" and hook.transform is not None:
-                made = _transform(hook.transform, made, compile_)
+            if level == "ttir" and (transform := _transform_for(hook, compile_, entry)) is not None:
+                made = _transform(transform, made, compile_)
         return made
 
     return staged
+
+
+def _entry(hook: _Hook, compile_: Compile | None, metadata: Mapping[str, Any]) -> PassEntry | None:
+    """The plan's entry for the compile that this thread is in."""
+    if hook.planned is None or compile_ is None or hook is not _installed:
+        return None
+    return hook.planned.entry(compile_.source, getattr(metadata.get("target"), "backend", ""))
+
+
+def _switching(hook: _Hook, entry: PassEntry | None) -> AbstractContextManager[None]:
+    return contextlib.nullcontext() if hook.planned is None else hook.planned.switching(entry)
+
+
+def _transform_for(hook: _Hook, compile_: Compile, entry: PassEntry | None) -> Transform | None:
+    if hook.planned is None or entry is None:
+        return hook.transform
+    return hook.planned.transform(entry, compile_.source.signature) if entry.pipeline else None
 
 
 def _transform(transform: Transform, module: Any, compile_: Compile) -> Any:
     started = time.perf_counter()
     outcome: dict[str, Any] = {"key": transform.key, "spec": transform.spec}
     try:
-        module, before, after = transformed(module, transform)
+        module, before, after = transformed(module, transform.apply)
         outcome["status"] = "unchanged" if after == before else "applied"
         compile_.before = before if after != before else None
     except Exception as error:
@@ -239,6 +292,46 @@ def _transform(transform: Transform, module: Any, compile_: Compile) -> Any:
     outcome["seconds"] = time.perf_counter() - started
     compile_.transform = outcome
     return module
+
+
+def _patch_for_passes(hook: _Hook, planned: PlannedPasses) -> None:
+    compiler = foreign("triton.compiler.compiler")
+    _patch(hook, compiler.ASTSource, "make_ir", _with_source)
+    if planned.looks_at_launches:
+        function_class = foreign("triton.runtime.jit").JITFunction
+        _patch(hook, function_class, "run", lambda f: _with_launches(hook, planned, f))
+    if planned.has_switches:
+        # What invalidates a key must not be read while another thread's switches are set.
+        _patch(hook, compiler, "get_cache_invalidating_env_vars", lambda f: _unswitched(planned, f))
+
+
+def _with_source(original: Any) -> Any:
+    def make_ir(src: Any, *args: Any, **kwargs: Any) -> Any:
+        if _thread.compile is not None:
+            _thread.compile.source = src
+        return original(src, *args, **kwargs)
+
+    return make_ir
+
+
+def _with_launches(hook: _Hook, planned: PlannedPasses, original: Any) -> Any:
+    def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if hook is _installed:
+            try:
+                function, grid = planned.led(function, args, kwargs, grid)
+            except Exception as error:
+                _say_once(f"a launch goes without passes: {type(error).__name__}: {error}")
+        return original(function, *args, grid=grid, warmup=warmup, **kwargs)
+
+    return run
+
+
+def _unswitched(planned: PlannedPasses, original: Any) -> Any:
+    def read(*args: Any, **kwargs: Any) -> Any:
+        with planned.switching(None):
+            return original(*args, **kwargs)
+
+    return read
 
 
 def _with_record(hook: _Hook, original: Any) -> Any:
@@ -258,13 +351,13 @@ def _with_record(hook: _Hook, original: Any) -> Any:
 # -- keys of caches --------------------------------------------------------------------------
 
 
-def _key_caches(hook: _Hook, transform: Transform) -> None:
-    """Lets nothing that was compiled with the transform pass for what was not, or reversely."""
+def _key_caches(hook: _Hook, key: str) -> None:
+    """Lets nothing that was compiled with a transform pass for what was not, or reversely."""
 
     def keyed(original: Any) -> Any:
         def triton_key() -> str:
             _thread.is_keyed = True
-            return f"{original()}-{transform.key}"
+            return f"{original()}-{key}"
 
         return triton_key
 
@@ -277,13 +370,13 @@ def _key_caches(hook: _Hook, transform: Transform) -> None:
     config: Any = getattr(sys.modules.get("torch.compiler"), "config", None)
     if hasattr(config, "cache_key_tag"):
         before: str = config.cache_key_tag
-        config.cache_key_tag = _tagged(before, transform)
+        config.cache_key_tag = _tagged(before, key)
         hook.undo.callback(setattr, config, "cache_key_tag", before)
 
 
-def _tagged(tag: str, transform: Transform) -> str:
-    """torch.compile's own tag in the keys of its caches, with the transform's key in it."""
-    return tag if transform.key in tag else tag + transform.key
+def _tagged(tag: str, key: str) -> str:
+    """torch.compile's own tag in the keys of its caches, with `key` in it."""
+    return tag if key in tag else tag + key
 
 
 def _forget_kernels() -> None:
@@ -303,9 +396,9 @@ def cache_key(key: str) -> str:
     hook = _installed
     is_keyed, _thread.is_keyed = _thread.is_keyed, False
     _thread.hash = _thread.compile = None  # of a compile that failed
-    if hook is None or hook.transform is None or is_keyed:
+    if hook is None or hook.key is None or is_keyed:
         return key
-    digest = hashlib.sha256(f"{key}-{hook.transform.key}".encode())
+    digest = hashlib.sha256(f"{key}-{hook.key}".encode())
     _thread.hash = digest.hexdigest()
     return base64.b32encode(digest.digest()).decode().rstrip("=")
 
@@ -320,8 +413,8 @@ def may_be_kept() -> bool:
 # -- child processes -------------------------------------------------------------------------
 
 
-def child_environment(settings: Settings, transform: Transform | None) -> dict[str, str]:
-    """The environment of a child that shall do as `settings` say.
+def child_environment(settings: Settings, key: str | None) -> dict[str, str]:
+    """The environment of a child that shall do as `settings` say, with `key` in its caches' keys.
 
     The trace folder gets a link to this package, and PYTHONPATH names it: a child finds
     xesmith there and nothing else of ours, whichever Python it runs.
@@ -340,13 +433,13 @@ def child_environment(settings: Settings, transform: Transform | None) -> dict[s
     if str(root) not in (path or "").split(os.pathsep):
         path = f"{path}{os.pathsep}{root}" if path else str(root)
     made = {**os.environ, **settings.to_environment(os.environ), "PYTHONPATH": path or ""}
-    if transform is not None:
-        made[_TORCH_KEY_TAG] = _tagged(made.get(_TORCH_KEY_TAG, ""), transform)
+    if key is not None:
+        made[_TORCH_KEY_TAG] = _tagged(made.get(_TORCH_KEY_TAG, ""), key)
     return made
 
 
 def _set_environment(hook: _Hook) -> None:
-    for name, value in child_environment(hook.settings, hook.transform).items():
+    for name, value in child_environment(hook.settings, hook.key).items():
         if os.environ.get(name) != value:
             _set_variable(hook, name, value)
 
@@ -369,6 +462,7 @@ def _after_fork() -> None:
     global _install_lock, _thread
     _install_lock = threading.RLock()
     _thread = _Thread()
+    renew_locks()
     if _installed is not None and _installed.trace is not None:
         _installed.trace.renew_lock()
         if _installed.findings is not None:

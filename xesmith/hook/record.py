@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from xesmith.ghost.foreign import foreign
-from xesmith.hook.exchange import GenericPrinter
 from xesmith.hook.source import function_texts, launch_of
 from xesmith.hook.trace import BEFORE, FUNCTIONS, LARGEST_LEVEL_BYTES, LOWERING
+from xesmith.lowering.exchange import GenericPrinter
 from xesmith.lowering.record import LEVEL_FILES, Lowering
 
 #: names of Triton's stages and files -> ours
@@ -38,6 +38,7 @@ class Compile:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     transform: dict[str, Any] | None = None  # key, spec, status, seconds, reason
     before: str | None = None  # generic TTIR before a transform that changed it
+    source: Any = None  # Triton's ASTSource, where a plan of passes asks for it
 
 
 def fill(

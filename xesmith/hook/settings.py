@@ -12,6 +12,7 @@ from pathlib import Path
 
 FOLDER = "XESMITH_HOOK"
 TRANSFORM = "XESMITH_HOOK_TRANSFORM"
+PASSES = "XESMITH_HOOK_PASSES"
 LIMIT_BYTES = "XESMITH_HOOK_LIMIT_BYTES"
 FINDINGS = "XESMITH_HOOK_FINDINGS"
 #: the cache manager that the user had set for Triton, which ours then extends
@@ -29,12 +30,14 @@ DEFAULT_LIMIT_BYTES = 1 << 30
 class Settings:
     """folder: of the trace, absolute. transform: "module:function" or a command line, None for
     none. limit_bytes: a trace that holds this much takes no further kernel. findings: "" to log
-    none; "1", or the Python that has xesmith's packages, to log them as kernels are compiled."""
+    none; "1", or the Python that has xesmith's packages, to log them as kernels are compiled.
+    passes: file of a plan of passes, absolute."""
 
     folder: Path
     transform: str | None = None
     limit_bytes: int = DEFAULT_LIMIT_BYTES
     findings: str = ""
+    passes: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -47,6 +50,7 @@ class Settings:
             folder=Path(os.path.abspath(environment.get(FOLDER) or DEFAULT_FOLDER)),
             transform=environment.get(TRANSFORM) or None,
             findings=environment.get(FINDINGS) or "",
+            passes=Path(os.path.abspath(plan)) if (plan := environment.get(PASSES)) else None,
         )
         limit = environment.get(LIMIT_BYTES)
         return replace(made, limit_bytes=int(limit)) if limit else made
@@ -59,6 +63,7 @@ class Settings:
             CACHE_MANAGER: OUR_CACHE_MANAGER,
             TRANSFORM: self.transform or "",
             FINDINGS: self.findings,
+            PASSES: "" if self.passes is None else str(self.passes),
         }
         users = environment.get(CACHE_MANAGER)
         if users and users != OUR_CACHE_MANAGER:

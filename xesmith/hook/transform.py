@@ -10,7 +10,6 @@ Standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import json
@@ -18,24 +17,17 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xesmith.errors import ToolchainError, UsageError
-from xesmith.passes.plugin import plugin_path
+from xesmith.errors import UsageError
+from xesmith.lowering.text_filter import run_filter
+from xesmith.passes.plugin import passes_key
 
-COMMAND_TIMEOUT_SECONDS = 120.0
-_FILE = "{file}"
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
-
-class TransformError(Exception):
-    """The transform gave no IR. Its text is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +94,10 @@ def _of_command(command: list[str]) -> Transform:
     command = [program, *command[1:]]
     # Passes, pipelines and plug-ins come as files: another content is another transform.
     files = {part: _digest(Path(path)) for part in command if os.path.isfile(path := _path(part))}
-    files["xesmith"] = _own_passes()
+    files["xesmith"] = passes_key()
 
     def apply(text: str) -> str:
-        return _run(command, text)
+        return run_filter(command, text)
 
     return Transform(apply=apply, key=_key(command, files), spec=shlex.join(command))
 
@@ -113,46 +105,6 @@ def _of_command(command: list[str]) -> Transform:
 def _path(argument: str) -> str:
     """The file that an argument may name: "--load-pass-plugin=FILE" does."""
     return argument.rpartition("=")[2]
-
-
-def _own_passes() -> str:
-    """Of the passes that `xesmith passes run` would load."""
-    try:
-        return _digest(plugin_path())
-    except ToolchainError:
-        return "none"
-
-
-def _run(command: list[str], text: str) -> str:
-    with contextlib.ExitStack() as stack:
-        if _FILE in command:
-            file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".ttir"))
-            file.write(text)
-            file.flush()
-            command = [file.name if part == _FILE else part for part in command]
-            text = ""
-        return _output(command, text)
-
-
-def _output(command: list[str], text: str) -> str:
-    # TRITON_CACHE_MANAGER and its like are the user's process's affair.
-    hidden = ("TRITON_", "XESMITH_HOOK")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
-    try:
-        done = subprocess.run(
-            command,
-            input=text.encode(),
-            capture_output=True,
-            timeout=COMMAND_TIMEOUT_SECONDS,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TransformError(f"it did not end within {COMMAND_TIMEOUT_SECONDS:g} s") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()[-500:]
-        raise TransformError(f"exit code {done.returncode}: {said}")
-    return done.stdout.decode()
 
 
 def _digest(path: Path) -> str:

@@ -21,6 +21,8 @@ from xesmith.ghost.launch import Launch, Program
 from xesmith.lowering.cache import LoweringCache, cache_key
 from xesmith.lowering.native import add_native
 from xesmith.lowering.record import LEVEL_FILES, Failure, GhostRun, Lowering
+from xesmith.passes.apply import pass_command
+from xesmith.passes.plugin import passes_key
 from xesmith.scratch import ScratchFolder
 from xesmith.toolchain.record import Toolchain
 from xesmith.worker.client import TaskResult, WorkerPool
@@ -175,6 +177,7 @@ class Lowerer:
                 "device": self.device.name,
                 "distribution": self.toolchain.triton_distribution,
                 "keep_going": self._keep_going,
+                "pass_command": pass_command(),
                 "descriptors": descriptors,
             },
             folder=work,
@@ -291,6 +294,7 @@ class Lowerer:
                 "torch": self.toolchain.torch_version,
                 "native": dict(tools.versions) if native and tools else None,
                 "keep_going": self._keep_going,
+                "passes": passes_key() if program.passes else None,
                 "environment": {
                     name: value
                     for name, value in os.environ.items()

@@ -26,7 +26,8 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Args:
         arguments: {"program": Program, "target": Target, "device": its name,
-            "distribution": Triton's distribution, "keep_going": go on after a launch that the
+            "distribution": Triton's distribution, "pass_command": what runs the pipelines of the
+            program's plan, "keep_going": go on after a launch that the
             device would refuse, "descriptors": "block_pointer" or "pointers"}, as JSON.
         folder: an empty folder.
 
@@ -44,6 +45,8 @@ def lower_program(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         device=arguments["device"],
         compiler=f"{arguments['distribution']} {foreign('triton').__version__}",
         keep_going=arguments["keep_going"],
+        plan=program.passes,
+        pass_command=arguments["pass_command"],
         on_level=_write_generic,
     )
     block_pointers = arguments["descriptors"] == "block_pointer"

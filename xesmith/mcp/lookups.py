@@ -299,6 +299,7 @@ class BestAnswer(Answer):
     measured: Literal["not measured"] = Field(description="Both times are predictions.")
     written: str | None = None
     text: str | None = None
+    passes: str | None = None  # the plan (passes.json) that the result is only with
 
 
 def best(ask: BestAsk, _: Workbench, __: Say) -> BestAnswer:
@@ -328,6 +329,7 @@ def best(ask: BestAsk, _: Workbench, __: Say) -> BestAnswer:
         predicted_us_after=microseconds(trial.predicted_seconds),
         measured="not measured",
         written=ask.write_to,
+        passes=trial.passes or None,
         text=text if ask.write_to is None else None,
     )
 

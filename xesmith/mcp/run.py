@@ -155,11 +155,11 @@ def best_trial(ledger: Ledger) -> Trial | None:
     last accepted one is the best: it was held against its parent.
     """
     trials = ledger.trials()
-    failed = {t.source for t in trials if t.stage == FINAL and not t.accepted}
+    failed = {(t.source, t.passes) for t in trials if t.stage == FINAL and not t.accepted}
     accepted = [
         t
         for t in trials
-        if t.accepted and t.stage not in (BASELINE, FINAL) and t.source not in failed
+        if t.accepted and t.stage not in (BASELINE, FINAL) and (t.source, t.passes) not in failed
     ]
     if not accepted:
         return None

@@ -10,6 +10,7 @@ from xesmith.errors import ToolchainError, UnreadableLevelError, UsageError
 from xesmith.ghost.launch import Launch
 from xesmith.ir_bounds import MAX_TEXT_BYTES
 from xesmith.lowering.lowerer import target_json
+from xesmith.pass_plan import with_values
 from xesmith.passes.mlir import check_bounds
 from xesmith.passes.pipeline import full_pipeline
 from xesmith.scratch import ScratchFolder
@@ -94,22 +95,10 @@ def _through_triton(
 def with_launch(pipeline: str, launch: Launch) -> str:
     """`pipeline` with each `{launch}` replaced by the values and the grid of a launch.
 
-    `xesmith-specialize-args{launch}` gets the values alone: it takes no grid. The check of masks,
-    where no options stand after it, gets the launch too.
+    The check of masks, where no options stand after it, gets the launch too.
     """
     pipeline = _PLAIN_MASKS.sub("xesmith-check-masks{launch}", full_pipeline(pipeline))
-    names = [name for name, kind in launch.signature.items() if kind != "constexpr"]
-    values = ",".join(
-        f"{index}={_number(launch.values[name])}"
-        for index, name in enumerate(names)
-        if isinstance(launch.values.get(name), (int, float))
-    )
-    grid = "grid=" + ",".join(str(size) for size in launch.grid)
-    given = f"values={values}" if values else ""
-    alone = pipeline.replace(
-        "xesmith-specialize-args{launch}", f"xesmith-specialize-args{{{given}}}"
-    )
-    return alone.replace("{launch}", f"{{{f'{given} {grid}'.strip()}}}")
+    return with_values(pipeline, launch.signature, launch.values, launch.grid)
 
 
 def with_device(pipeline: str, device: Device, launch: Launch | None = None) -> str:
@@ -126,7 +115,3 @@ def with_device(pipeline: str, device: Device, launch: Launch | None = None) -> 
     if mode.isdigit():
         pipeline = _PLAIN_REGISTERS.sub(f"xesmith-check-registers{{registers={mode}}}", pipeline)
     return pipeline
-
-
-def _number(value: float) -> str:
-    return repr(int(value)) if isinstance(value, (bool, int)) else repr(value)

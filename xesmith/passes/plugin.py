@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import importlib
 import importlib.metadata
 import os
@@ -59,6 +60,19 @@ def plugin_path() -> Path:
     given = os.environ.get(VARIABLE)
     folder = plugin_folder()
     return Path(given).resolve() if given else folder / PLUGIN
+
+
+def passes_key() -> str:
+    """Differs where the passes do, or what runs them; "none" where they are not built."""
+    try:
+        plugin = plugin_path()
+    except ToolchainError:
+        return "none"
+    around = (_HERE / "apply.py", _HERE / "pipeline.py", _HERE.parent / "pass_plan.py")
+    digest = hashlib.sha256()
+    for path in (plugin, *around):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @functools.lru_cache(maxsize=1)

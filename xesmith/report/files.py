@@ -7,8 +7,12 @@ from pathlib import Path
 
 from xesmith.engine.optimize import Result
 from xesmith.engine.run_folder import RunFolder
+from xesmith.pass_plan import FILE_NAME
 from xesmith.report.model import Report
 from xesmith.report.write import to_html, to_markdown
+
+#: what the plan of passes is called among a run's results
+PASSES = "passes"
 
 
 def write_results(run: RunFolder, result: Result, report: Report) -> dict[str, Path]:
@@ -16,7 +20,11 @@ def write_results(run: RunFolder, result: Result, report: Report) -> dict[str, P
     files: dict[str, Path] = {}
     if result.improved:
         files["optimised kernel"] = run.write_text("kernel.optimized.py", result.final.text)
-        files["diff"] = run.write_text("changes.diff", report.diff)
+        if report.diff:
+            files["diff"] = run.write_text("changes.diff", report.diff)
+        if plan := result.final.draft.passes:
+            bound = plan.bound(result.final.draft.kernels())
+            files[PASSES] = run.write_text(FILE_NAME, bound.to_text())
     files["report"] = run.write_text("report.md", to_markdown(report))
     files["report (HTML)"] = run.write_text("report.html", to_html(report))
     for trial in report.trials:

@@ -109,6 +109,7 @@ class Report:
     findings_after: tuple[dict[str, Any], ...]
     correctness: dict[str, Any] | None  # the final check's level, else the baseline's
     diff: str
+    passes: str  # the text of the plan that goes with the file; "" for none
     verdict: str
 
     @property
@@ -141,6 +142,7 @@ def build(ledger: Ledger) -> Report:
         findings_after=_findings(ledger, last),
         correctness=_correctness(final or baseline),
         diff=diff,
+        passes=last.passes if last else "",
         verdict=_verdict(ledger, baseline, final, chain),
     )
 

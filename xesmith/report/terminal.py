@@ -36,6 +36,14 @@ def show(report: Report, *, with_tree: bool = False) -> None:
             f"results: {report.correctness['status']} against {facts['reference']}, "
             f"{count} shape{'s' if count != 1 else ''}, seeds {facts['seeds']}"
         )
+        passes = facts.get("passes")
+        if passes is not None and report.correctness["status"] == "passed":
+            programs = sum(item.get("programs", 0) for item in passes["launches"])
+            count = len(passes["launches"])
+            print(
+                f"passes: {programs} programs of {count} launch{'es' if count != 1 else ''} store "
+                "the same with them"
+            )
     print(report.verdict)
 
 

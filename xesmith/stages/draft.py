@@ -33,6 +33,7 @@ from xesmith.launch_plan import (
     render,
 )
 from xesmith.launch_plan.render import combined_file, names_taken, tidy
+from xesmith.pass_plan import NO_PASSES, PassPlan
 from xesmith.stages.rewrites.autotuning import without_autotune
 from xesmith.stages.rewrites.result import Rewrite
 from xesmith.stages.translation import Translation, guard_of, names_in, parts_of, substituted
@@ -94,6 +95,7 @@ class Draft:
         is given.
     given, given_plan: jit functions and constants that a model has added, by name, and its plan.
     variants: by the kernel that they stand in for, of the file or given.
+    passes: what is done to the TTIR of launched kernels; no part of the text.
     """
 
     kernel_file: KernelFile
@@ -102,6 +104,20 @@ class Draft:
     variants: Mapping[str, Variant] = field(default_factory=dict[str, Variant])
     given: Mapping[str, str] = field(default_factory=dict[str, str])
     given_plan: LaunchPlan = field(default_factory=LaunchPlan)
+    passes: PassPlan = NO_PASSES
+
+    @classmethod
+    def of_file(cls, kernel_file: KernelFile, text: str, backend: Backend | None) -> Draft:
+        """The draft of a file as it was given. What an earlier run has added to it is `given`;
+        a block that is not what its own plan generates is left out, as it can't be taken apart.
+        """
+        try:
+            rendered = read(text, kernel_file.path)
+        except PlanError:
+            return cls(kernel_file, backend)
+        names = ((_defined(ast.parse(source).body[0]), source) for source in rendered.added_kernels)
+        given = {name: source for name, source in names if name is not None}
+        return cls(kernel_file, backend, given=given, given_plan=rendered.plan)
 
     # -- kernels --------------------------------------------------------------------------------
 
@@ -189,7 +205,15 @@ class Draft:
         return replace(self, edits={**self.edits, kernel: source})
 
     def with_variant(self, variant: Variant) -> Draft:
-        return replace(self, variants={**self.variants, variant.kernel: variant})
+        """With a variant of a kernel, whose passes are dropped: they were for its launches as
+        they had been, which get another name or grid."""
+        name = self.launched_name(variant.kernel)
+        old = (variant.kernel, name, f"{name}_{DESCRIPTOR_SUFFIX}")
+        variants = {**self.variants, variant.kernel: variant}
+        return replace(self, variants=variants, passes=self.passes.without(old))
+
+    def with_passes(self, passes: PassPlan) -> Draft:
+        return replace(self, passes=passes)
 
     def with_rewrite(self, kernel: str, rewrite: Rewrite, base: Variant | None) -> Draft | None:
         """The draft with a rewrite of one kernel's fast path.
@@ -227,7 +251,7 @@ class Draft:
         )
 
     def with_kernels(self, sources: Mapping[str, str], plan: LaunchPlan | None) -> Draft:
-        """The draft with a model's answer.
+        """The draft with a model's answer. No passes are kept: its launches are others.
 
         Args:
             sources: definitions by name. A jit function or mutable constant of the file is
@@ -256,12 +280,14 @@ class Draft:
         if plan is None and not changed.keys() & self._variant_sources.keys():
             kept = {k: v for k, v in self.edits.items() if k in self.given and k not in changed}
             given = _constants_first({**self.given, **changed})
-            made = replace(self, edits={**edits, **kept}, given=given)
+            made = replace(self, edits={**edits, **kept}, given=given, passes=NO_PASSES)
         else:
             plan = self.plan if plan is None else self._with_backend(plan)
             plan = _without_old_forms(plan, changed, self.added)
             given = _constants_first({**self.added, **changed})
-            made = replace(self, edits=edits, variants={}, given=given, given_plan=plan)
+            made = replace(
+                self, edits=edits, variants={}, given=given, given_plan=plan, passes=NO_PASSES
+            )
         made._check_use_of(changed)
         read(made.text, self.kernel_file.path)
         if made.variants:  # one may stand in for a kernel that is not launched itself

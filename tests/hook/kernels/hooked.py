@@ -57,6 +57,17 @@ def compile_scale(block: int = 64):
     return scale.warmup(x, x, 4096, B=block, grid=(4,))
 
 
+def launch_scale(n: int, programs: int, **options):
+    """The kernel that a launch with this `n` and grid gets."""
+    x = _Tensor()
+    return scale.warmup(x, x, n, B=64, grid=lambda meta: (programs,), **options)
+
+
+def masks(kernel) -> int:
+    """How many comparisons make masks in the TTIR that was compiled."""
+    return kernel.asm["ttir"].count("arith.cmpi")
+
+
 def compile_exponential():
     x = _Tensor()
     return exponential.warmup(x, x, B=64, grid=(4,))

@@ -1,22 +1,23 @@
 """Triton's modules as generic text and back, inside the process that compiles.
 
-Runs in users' processes: standard library and Triton only.
+Runs in worker and users' processes: standard library and Triton only.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from xesmith.ghost.foreign import foreign
-from xesmith.hook.transform import Transform, TransformError
 from xesmith.ir_bounds import excess
 from xesmith.lowering.generic import generic_form
+from xesmith.lowering.text_filter import TransformError
 
 
-def transformed(module: Any, transform: Transform) -> tuple[Any, str, str]:
-    """`module` after a transform: (module, generic text before, text after).
+def transformed(module: Any, transform: Callable[[str], str]) -> tuple[Any, str, str]:
+    """`module` after a transform of its generic text: (module, text before, text after).
 
     The module that was given is neither changed nor spoiled. Where the transform changes
     nothing it comes back itself.
@@ -26,7 +27,7 @@ def transformed(module: Any, transform: Transform) -> tuple[Any, str, str]:
     """
     with tempfile.TemporaryDirectory(prefix="xesmith-hook-") as folder:
         before = generic_text(module, Path(folder))
-        after = transform.apply(before)
+        after = transform(before)
         if after == before:
             return module, before, after
         return _parsed(after, module, Path(folder)), before, after

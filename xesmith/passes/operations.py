@@ -1,6 +1,6 @@
 """A thin, typed facade over the MLIR Python bindings: text in generic form -> operations.
 
-The tests' evaluator walks these. The bindings are used as parser only: names, operands, results,
+The evaluator of TTIR walks these. The bindings are used as parser only: names, operands, results,
 types, attributes by name and locations are copied into plain objects, once.
 """
 
