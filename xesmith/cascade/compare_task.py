@@ -58,13 +58,14 @@ def compare(arguments: dict[str, Any], folder: Path) -> list[list[dict[str, Any]
         if seed not in expected:
             expected[seed] = tensor_files.read(trees["expected"], folder / f"expected-{seed}.bin")
         got = tensor_files.read(run["outputs"], outputs / run["file"])
-        results.append(_compare_run(got, expected[seed], trees, arguments))
+        results.append(compare_outputs(got, expected[seed], trees, arguments))
     return results
 
 
-def _compare_run(
+def compare_outputs(
     got: Any, expected: Any, trees: dict[str, Any], arguments: dict[str, Any]
 ) -> list[dict[str, Any]]:
+    """One record per output of one run, as `compare` gives them; on the tensors' own device."""
     got_tensors = list(tensor_files.tensors(got))
     want_tensors = list(tensor_files.tensors(expected))
     if len(got_tensors) != len(want_tensors):
