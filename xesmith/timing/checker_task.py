@@ -6,7 +6,6 @@ No timed program ever runs here, and what is expected never leaves this process.
 from __future__ import annotations
 
 import copy
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,14 @@ import torch
 from xesmith.cascade.compare_task import compare_outputs
 from xesmith.ghost.launch import Program
 from xesmith.timing.accelerator import Kind, open_accelerator
-from xesmith.timing.channel import Channel, ChannelClosed
-from xesmith.timing.programs import LoadedProgram, explain, get, put, tensors
+from xesmith.timing.programs import LoadedProgram, explain, get, put, serve_methods, tensors
+from xesmith.worker.channel import Channel
 
 
-def serve(channel: Channel) -> None:
-    """Answers requests until the channel closes. {"do": name, ...} calls that method below."""
-    warnings.simplefilter("ignore")
-    checker = _Checker()
-    while True:
-        try:
-            request = channel.receive()
-        except ChannelClosed:
-            return
-        count = request.pop("count")
-        try:
-            reply = getattr(checker, request.pop("do"))(**request)
-        except Exception as error:
-            reply = {"error": explain(error, checker.path)}
-        channel.send({**reply, "count": count})
+def serve(arguments: dict[str, Any], folder: Path, channel: Channel) -> None:
+    """Answers {"do": name, ...} by that method below, until there are no more questions."""
+    del arguments, folder
+    serve_methods(_Checker(), channel)
 
 
 class _Checker:

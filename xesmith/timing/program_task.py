@@ -7,7 +7,6 @@ were at hand before the program was imported.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,28 +14,17 @@ import torch
 
 from xesmith.ghost.launch import Program
 from xesmith.timing.accelerator import Accelerator, Kind, kind_at_hand, open_accelerator
-from xesmith.timing.channel import Channel, ChannelClosed
 from xesmith.timing.machine import describe_device
-from xesmith.timing.programs import LoadedProgram, explain, get, load_weights, put, tensors
+from xesmith.timing.programs import LoadedProgram, get, load_weights, put, serve_methods, tensors
+from xesmith.worker.channel import Channel
 
 _MOST_LEADS = 64
 
 
-def serve(channel: Channel) -> None:
-    """Answers requests until the channel closes. {"do": name, ...} calls that method below."""
-    warnings.simplefilter("ignore")
-    timed = _Timed()
-    while True:
-        try:
-            request = channel.receive()
-        except ChannelClosed:
-            return
-        count = request.pop("count")
-        try:
-            reply = getattr(timed, request.pop("do"))(**request)
-        except Exception as error:
-            reply = {"error": explain(error, timed.path)}
-        channel.send({**reply, "count": count})
+def serve(arguments: dict[str, Any], folder: Path, channel: Channel) -> None:
+    """Answers {"do": name, ...} by that method below, until there are no more questions."""
+    del arguments, folder
+    serve_methods(_Timed(), channel)
 
 
 class _Timed:

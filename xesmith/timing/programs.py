@@ -10,6 +10,7 @@ import re
 import sys
 import traceback
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,7 @@ import torch
 from xesmith.ghost.inputs import random_input
 from xesmith.ghost.launch import Program
 from xesmith.timing.accelerator import Accelerator
+from xesmith.worker.channel import Channel
 
 MODULE_NAME = "xesmith_program"
 #: what a fresh address is chosen from: places in a buffer of so many bytes more
@@ -159,7 +161,7 @@ def get(layout: list[dict[str, Any]], path: Path, device: torch.device) -> list[
     """The tensors that `put` wrote, contiguous, on `device`."""
     found: list[torch.Tensor] = []
     total = path.stat().st_size if path.exists() else 0
-    room = torch.from_file(str(path), shared=True, size=total, dtype=torch.uint8) if total else None
+    room = torch.from_file(str(path), size=total, dtype=torch.uint8) if total else None
     for place in layout:
         dtype: torch.dtype = getattr(torch, place["dtype"])
         shape = torch.Size(place["shape"])
@@ -169,6 +171,22 @@ def get(layout: list[dict[str, Any]], path: Path, device: torch.device) -> list[
             continue
         found.append(room[start : start + size].to(device).view(dtype).view(shape))
     return found
+
+
+def serve_methods(served: Any, channel: Channel) -> None:
+    """Answers {"do": name, ...} by the method `name` of `served`, whose `path` is its program's.
+
+    What a program raises is its answer: {"error": one line}.
+    """
+    warnings.simplefilter("ignore")
+
+    def handle(message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return getattr(served, message.pop("do"))(**message)
+        except (Exception, SystemExit) as error:
+            return {"error": explain(error, served.path)}
+
+    channel.serve(handle)
 
 
 def explain(error: BaseException, path: str) -> str:
