@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import xesmith
 from xesmith.errors import ToolchainError
 from xesmith.worker.channel import Channel, ChannelClosedError
-from xesmith.worker.confinement import Confinement, Measure
+from xesmith.worker.confinement import Confinement, Measure, Name
 
 Status = Literal[
     "ok",
@@ -141,9 +141,9 @@ class Conversation:
             raise TaskEndedError(self._future.result()) from None
         except ValueError:
             raise self._ended("forged") from None
-        if not (isinstance(answer, dict) and answer.get("word") == word):
+        if not (isinstance(answer, dict) and cast("dict[str, Any]", answer).get("word") == word):
             raise self._ended("forged")
-        return answer.get("message")
+        return cast("dict[str, Any]", answer).get("message")
 
     def finish(self) -> TaskResult:
         """Tells the task that there are no more questions, and waits for its end."""
@@ -178,6 +178,7 @@ class WorkerPool:
         import_path: folders, beside the toolchain's own, where tasks and preloads are found.
         parallel: children at once.
         env: added to the server's environment, e.g. TRITON_INTERPRET.
+        shared_off: measures of the server itself to leave out, for tests of what they stop.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class WorkerPool:
         import_path: Sequence[Path] = (),
         parallel: int = 2,
         env: Mapping[str, str] | None = None,
+        shared_off: Sequence[Name] = (),
         start_timeout_s: float = 120.0,
     ) -> None:
         self._python = python
@@ -197,6 +199,7 @@ class WorkerPool:
             "preload": list(preload),
             "import_path": [str(folder) for folder in import_path],
             "parallel": parallel,
+            "off": list(shared_off),
         }
         self._env = dict(env or {})
         self._start_timeout_s = start_timeout_s
@@ -360,7 +363,7 @@ class WorkerPool:
                         str(Path(xesmith.__file__).resolve().parent),
                         json.dumps(self._config),
                     ],
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env=scrubbed_environment() | self._env,

@@ -65,6 +65,8 @@ _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/proc",
 _USABLE_DEVICES = ("null", "zero", "full", "random", "urandom")
 _GPU_DEVICES = ("dri", "kfd", "dxg")  # beside nvidia*
 
+_LEFT_OUT = "left out as asked"
+
 #: more than a compiler with its threads needs, less than a fork bomb
 LARGEST_PROCESS_COUNT = 512
 LARGEST_OPEN_FILE_COUNT = 4096
@@ -134,12 +136,12 @@ class Host:
     as_root: bool = False
 
 
-def prepare_server(import_path: Sequence[str]) -> Host:
+def prepare_server(import_path: Sequence[str], off: Sequence[Name]) -> Host:
     """Moves this process, which has one thread, into namespaces of its own."""
     host = Host(as_root=os.geteuid() == 0)
     if not host.as_root:
-        _try(host.measures, "user namespace", linux.enter_user_namespace)
-    _try(host.measures, "network", linux.enter_network_namespace)
+        _try(host.measures, off, "user namespace", linux.enter_user_namespace)
+    _try(host.measures, off, "network", linux.enter_network_namespace)
     try:
         host.own_pid_namespace = linux.own_pid_namespace()
     except OSError as error:
@@ -233,17 +235,12 @@ def enter(
     os.chdir(folder)
 
     def asked(name: Name, act: Callable[[], str | None]) -> None:
-        if name in confinement.off:
-            measures.append(Measure(name, False, "left out as asked"))
-        else:
-            _try(measures, name, act)
+        _try(measures, confinement.off, name, act)
 
     if in_pid_namespace:
         asked("processes", _mount_proc)
     else:
-        measures.append(
-            Measure("processes", False, host.why_no_pid_namespace or "left out as asked")
-        )
+        measures.append(Measure("processes", False, host.why_no_pid_namespace or _LEFT_OUT))
     asked("limits", lambda: _limit(timeout_s, memory_bytes))
     if confinement.device:
         measures.append(Measure("address space", False, "a GPU's driver reserves more than any"))
@@ -259,8 +256,8 @@ def enter(
     measures.append(Measure("parent death", True))
     asked("no new privileges", linux.forbid_new_privileges)
     if "files" in confinement.off:
-        measures.append(Measure("files", False, "left out as asked"))
-        measures.append(Measure("signals", False, "left out as asked"))
+        measures.append(Measure("files", False, _LEFT_OUT))
+        measures.append(Measure("signals", False, _LEFT_OUT))
     else:
         measures += _landlock(confinement, host, folder)
     asked("system calls", linux.filter_system_calls)
@@ -346,7 +343,12 @@ def _landlock(confinement: Confinement, host: Host, folder: Path) -> list[Measur
     ]
 
 
-def _try(measures: list[Measure], name: Name, act: Callable[[], str | None]) -> None:
+def _try(
+    measures: list[Measure], off: Sequence[Name], name: Name, act: Callable[[], str | None]
+) -> None:
+    if name in off:
+        measures.append(Measure(name, False, _LEFT_OUT))
+        return
     try:
         measures.append(Measure(name, True, act() or ""))
     except (OSError, ValueError) as error:

@@ -24,6 +24,7 @@ import stat
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ TAIL_BYTES = 16_384
 LARGEST_RESULT_BYTES = 256 << 20
 #: a process that is stuck in a driver does not end when it is killed
 _STUCK_SECONDS = 10.0
+#: so many times as long as a look at memory took is none taken
+_LOOK_SHARE = 9.0
 _MOST_PASSED = 16
 _MOST_DESCRIPTORS = 1 << 20
 
@@ -83,6 +86,7 @@ class Server:
         self._children: dict[int, _Child] = {}  # by pidfd
         self._queue: list[dict[str, Any]] = []
         self._buffer = b""
+        self._next_look = 0.0
         self._selector = selectors.DefaultSelector()
         self._selector.register(requests, selectors.EVENT_READ)
 
@@ -190,6 +194,7 @@ class Server:
 
     def _enforce_limits(self) -> None:
         now = time.monotonic()
+        looks = now >= self._next_look
         for child in list(self._children.values()):
             if child.verdict is not None:
                 if now > child.killed + _STUCK_SECONDS:
@@ -197,10 +202,17 @@ class Server:
                     self._forget(child, None)
             elif now > child.deadline:
                 self._end(child, "timeout")
-            else:
-                used = sum(_tree_rss_bytes(pid) for pid in child.pids())
-                if used - child.base_rss_bytes > child.memory_bytes:
+            elif looks:
+                limit = child.memory_bytes + child.base_rss_bytes
+                # Resident sizes count a shared page once for each process: quick, and too much.
+                if (
+                    sum(_tree_bytes(pid, _rss_bytes) for pid in child.pids()) > limit
+                    and sum(_tree_bytes(pid, _pss_bytes) for pid in child.pids()) > limit
+                ):
                     self._end(child, "memory")
+        if looks:  # a look at a thousand processes must not take all the time
+            done = time.monotonic()
+            self._next_look = done + max(POLL_SECONDS / 2, _LOOK_SHARE * (done - now))
 
     def _reap(self, child: _Child) -> None:
         _, status = os.waitpid(child.pid, 0)
@@ -216,10 +228,10 @@ class Server:
         del self._children[child.pidfd]
         os.close(child.pidfd)
         size = os.fstat(child.result_fd).st_size
-        payload: Any = None
+        payload: dict[str, Any] = {}
         if child.verdict is None and 0 < size <= LARGEST_RESULT_BYTES:
-            with contextlib.suppress(ValueError):
-                payload = json.loads(os.pread(child.result_fd, size, 0))
+            with contextlib.suppress(ValueError, TypeError):
+                payload = dict(json.loads(os.pread(child.result_fd, size, 0)))
         os.close(child.result_fd)
         ended = status is not None
         reply: dict[str, Any] = {
@@ -236,7 +248,7 @@ class Server:
             reply["status"] = child.verdict
         elif size == 0:
             reply["status"] = "memory" if _ran_out(reply["stderr_tail"]) else "crash"
-        elif not (isinstance(payload, dict) and payload.pop("nonce", None) == child.nonce):
+        elif payload.pop("nonce", None) != child.nonce:
             reply["status"] = "forged"
         else:
             reply.update(payload)
@@ -278,7 +290,7 @@ def _run_child(
                 own_bytes=_vm_bytes(),
             )
         except UnconfinedError as error:
-            outcome: dict[str, Any] = {"status": "unconfined", "measures": [str(error)]}
+            outcome: dict[str, Any] = {"status": "unconfined", "error": _described(error)}
         else:
             gc.freeze()
             outcome = _call(request, folder)
@@ -307,14 +319,15 @@ def _call(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     except MemoryError:
         return {"status": "memory"}
     except (Exception, SystemExit) as error:
-        return {
-            "status": "raised",
-            "error": {
-                "type": type(error).__name__,
-                "message": str(error),
-                "traceback": traceback.format_exc(),
-            },
-        }
+        return {"status": "raised", "error": _described(error)}
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "traceback": traceback.format_exc(),
+    }
 
 
 def _kill(child: _Child) -> None:
@@ -358,14 +371,25 @@ def _rss_bytes(pid: int) -> int:
         return 0
 
 
-def _tree_rss_bytes(pid: int) -> int:
-    total = _rss_bytes(pid)
+def _pss_bytes(pid: int) -> int:
+    """Resident, each shared page by the share of this process."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+    except FileNotFoundError:
+        return 0  # it has ended
+    except (OSError, StopIteration):
+        return _rss_bytes(pid)
+
+
+def _tree_bytes(pid: int, bytes_of: Callable[[int], int]) -> int:
+    total = bytes_of(pid)
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as file:
             children = file.read().split()
     except OSError:
         return total
-    return total + sum(_tree_rss_bytes(int(child)) for child in children)
+    return total + sum(_tree_bytes(int(child), bytes_of) for child in children)
 
 
 def _vm_bytes() -> int:
@@ -383,13 +407,14 @@ def _ran_out(stderr: str) -> bool:
 
 
 def main(config: dict[str, Any]) -> None:
-    """`config`: `parallel` children at once, modules to `preload`, folders of `import_path`."""
+    """`config`: `parallel` children at once, modules to `preload`, folders of `import_path`,
+    measures to leave `off`."""
     replies_fd = os.dup(1)
     requests = socket.socket(fileno=os.dup(0))
     os.dup2(2, 1)  # a preloaded module that prints must not write into the replies
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:0] = config["import_path"]
-    host = prepare_server(config["import_path"])  # before any module starts a thread
+    host = prepare_server(config["import_path"], config["off"])  # before any module starts a thread
     server = Server(requests, replies_fd, config["parallel"], host)
     try:
         for name in config["preload"]:
