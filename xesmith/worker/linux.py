@@ -88,7 +88,7 @@ def enter_pid_namespace() -> None:
                 os._exit(0)
             os._exit(os.WEXITSTATUS(os.waitpid(inner, 0)[1]))
         except OSError as error:
-            os._exit(error.errno)
+            os._exit(error.errno or errno.EPERM)
     number = os.WEXITSTATUS(os.waitpid(trial, 0)[1])
     if number:
         raise OSError(number, os.strerror(number))
