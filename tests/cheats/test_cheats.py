@@ -91,3 +91,10 @@ def test_a_liberty_that_the_baseline_does_not_take_is_a_fault(pool, tmp_path):
     assert "(normal, seed 0, strided): " in result.faults[0].text
     lax = judged(pool, RIGHT, tmp_path / "c")
     assert judged(pool, RIGHT, tmp_path / "d", baseline=lax).faults == []
+
+
+def test_a_store_outside_shows_though_it_stores_what_was_there(pool, tmp_path):
+    """NaN from behind the input, doubled, is the NaN that lies behind the output."""
+    (cheat,) = (cheat for cheat in CHEATS if cheat.number == 20)
+    told = [fault.text for fault in judged(pool, cheat.attacking, tmp_path).faults]
+    assert "(37, 65) (normal, seed 1): 32 bytes outside a tensor were written" in told

@@ -177,3 +177,12 @@ def identity(arguments, folder):
         "caches": [value for name, value in os.environ.items() if "CACHE" in name],
         "objects": len(gc.get_objects()) > 0,
     }
+
+
+def uses_device(arguments, folder):
+    """No attack: what a task needs must work under all that holds it."""
+    import torch
+
+    kind = arguments["kind"]
+    x = torch.ones((256, 256), device=kind)
+    return float((x @ x).sum())

@@ -166,7 +166,8 @@ class _Candidate:
     def call(self, inputs: Any, file: str, how: str, number: int) -> dict[str, Any]:
         """One call. `how`: "usual", "strided" (inputs not contiguous), "left out" (no kernel)."""
         device = self._accelerator.device
-        memory = GuardedMemory(integer_poison=0xA5 if number % 2 == 0 else 0x5A)
+        # What is read outside a tensor is NaN in one call, what is written there seen in the next.
+        memory = GuardedMemory(*((0xA5, POISON) if number % 2 == 0 else (0x5A, 0xA5)))
         watch = WatchedTorch(memory, device.type)
         given: list[Any] = tensor_files.read(
             inputs, Path(file), lambda t: memory.adopt(_strided(t, how).to(device))

@@ -75,10 +75,13 @@ class GuardedMemory:
 
     Args:
         integer_poison: a byte; integers have no NaN, so runs use different ones.
+        band: the byte of guard bands. A NaN that is loaded from one band and stored to another
+            leaves it as it was, so where addresses are not watched another run uses another.
     """
 
-    def __init__(self, integer_poison: int = 0xA5) -> None:
+    def __init__(self, integer_poison: int = 0xA5, band: int = POISON) -> None:
         self._integer_poison = integer_poison
+        self._band = band
         self._buffers: dict[int, Buffer] = {}  # by address of the first usable byte
         self._starts: list[int] = []
         self._mapped: tuple[Any, Any] = (np.zeros(1), np.zeros(1))
@@ -92,11 +95,14 @@ class GuardedMemory:
         band = min(max(size, SMALLEST_BAND_BYTES), LARGEST_BAND_BYTES)
         band = -(-band // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         whole = torch.full(
-            (size + 2 * band + _ALIGNMENT_BYTES,), POISON, dtype=torch.uint8, device=like.device
+            (size + 2 * band + _ALIGNMENT_BYTES,), self._band, dtype=torch.uint8, device=like.device
         )
         first = band + -(whole.data_ptr() + band) % _ALIGNMENT_BYTES
         inside = whole[first : first + size]
-        if not (like.is_floating_point() or like.is_complex()):
+        if like.is_floating_point() or like.is_complex():
+            if self._band != POISON:
+                inside.fill_(POISON)
+        else:
             inside.fill_(
                 self._integer_poison & 1 if like.dtype is torch.bool else self._integer_poison
             )
@@ -177,8 +183,8 @@ class GuardedMemory:
         for buffer in self._buffers.values():
             first = buffer.start - buffer.band_start
             last = buffer.end - buffer.band_start
-            before = int((buffer.whole[:first] != POISON).count_nonzero())
-            behind = int((buffer.whole[last:] != POISON).count_nonzero())
+            before = int((buffer.whole[:first] != self._band).count_nonzero())
+            behind = int((buffer.whole[last:] != self._band).count_nonzero())
             if before or behind:
                 broken.append((before, behind))
         return broken
