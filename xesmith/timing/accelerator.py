@@ -80,7 +80,9 @@ def open_accelerator(kind: Kind) -> Accelerator:
     """Opens the device of that kind in this process."""
     clock = time.perf_counter
     if kind == "cpu":
-        return Accelerator("cpu", torch.device("cpu"), lambda: None, lambda: _ClockMark(clock), clock)
+        return Accelerator(
+            "cpu", torch.device("cpu"), lambda: None, lambda: _ClockMark(clock), clock
+        )
     event = cast(Any, torch.Event)
     wait = cast("Callable[[], None]", torch.accelerator.synchronize)
     return Accelerator(
