@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     group.command(_TIME)(time_command)
+    group.command("check-problem")(check_command)
     group.command("export-bundle")(export_command)
     app.add_typer(group, name="bench", rich_help_panel=PANEL_PROJECT)
 
@@ -186,6 +187,41 @@ def _print_result(machine: dict[str, Any], outcomes: list[Outcome]) -> None:
             print(f"{outcome.problem} {outcome.shape.label}: {outcome.library} is faster: keep it")
     if machine["kind"] == "cpu":
         print("timed on this machine's CPU: says nothing of a GPU")
+
+
+def check_command(
+    problems: Annotated[
+        list[str], typer.Argument(help="Kernel files or names of problems; their references run.")
+    ],
+    spec: SpecOption = None,
+    variant: VariantOption = None,
+    reference: ReferenceOption = None,
+    toolchain: ToolchainOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Refuse problems whose output is constant, near zero, or independent of what goes in."""
+    from xesmith.engine.entries import check, kernel_path
+    from xesmith.timing.problem_checks import checking_pool
+    from xesmith.toolchain import find_toolchain
+
+    python = find_toolchain(toolchain, native=False).python
+    with checking_pool(python) as pool:
+        found = {n: check(pool, kernel_path(n), spec, variant, reference) for n in problems}
+    if as_json:
+        print_json(
+            {
+                name: {"passed": not item.faults, "faults": item.faults, "asked": item.asked}
+                for name, item in found.items()
+            }
+        )
+    else:
+        for name, item in found.items():
+            if not item.faults:
+                print(f"{name}: passed; the output depends on {', '.join(item.asked)}")
+            for fault in item.faults:
+                print(f"{name}: refused: {fault}")
+    refused = any(item.faults for item in found.values())
+    return EXIT_NO_IMPROVEMENT if refused else EXIT_OK
 
 
 def export_command(

@@ -11,8 +11,10 @@ from xesmith.bench import problem_names
 from xesmith.engine.problem import AS_WRITTEN, Problem, load_problem, shape_name
 from xesmith.errors import UsageError
 from xesmith.kernel_file import read_source
-from xesmith.spec import Shape
+from xesmith.spec import Budget, Shape
 from xesmith.timing.contest import Entry, EntryShape
+from xesmith.timing.problem_checks import ProblemCheck, check_problem
+from xesmith.worker.client import WorkerPool
 
 
 def kernel_path(given: str) -> Path:
@@ -56,6 +58,39 @@ def load_entry(
         baseline=None if baseline is None else read_source(baseline),
         reference=None if reference is None else read_source(reference),
     )
+
+
+#: of a reference that is run some thirty times on a CPU
+_CHECK_BUDGET = Budget(elements=2**18, flop=2e7)
+
+
+def check(
+    pool: WorkerPool,
+    path: Path,
+    spec: Path | None = None,
+    variant: str | None = None,
+    reference: Path | None = None,
+) -> ProblemCheck:
+    """Asks whether a problem's output is worth computing, at its shapes scaled down.
+
+    Raises:
+        UsageError: no reference. InputKernelError: it does not run.
+    """
+    problem = load_problem(path, spec, variant)
+    file = reference or path.parent / "reference.py"
+    if not file.is_file():
+        raise UsageError(
+            "the problem has no reference",
+            where=str(path),
+            remedy="give --reference, or a reference.py beside the kernel",
+        )
+    names: list[str] = []
+    shapes = [EntryShape(AS_WRITTEN, AS_WRITTEN, None, None, None)]
+    if problem.spec is not None:
+        names = [init.dim or str(init.param) for init in problem.spec.inits]
+        small = [problem.spec.scale(shape, budget=_CHECK_BUDGET) for shape in problem.shapes]
+        shapes = [entry_shape(shape) for shape in small]
+    return check_problem(pool, read_source(file), str(file), shapes, names)
 
 
 def entry_of(

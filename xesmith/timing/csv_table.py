@@ -9,7 +9,7 @@ from typing import Any
 
 from xesmith.timing.contest import AGAIN, Outcome
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "kernel_name",
     "variant",
     "input_values",
