@@ -43,12 +43,14 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         cls=_Group,
         help="Measured times: bench KERNEL... [--against eager,compile,baseline,library]; "
-        "check-problem, export-bundle, import.",
+        "check-problem, export-bundle, import, roofline.",
         no_args_is_help=True,
     )
     group.command(_TIME)(time_command)
     group.command("check-problem")(check_command)
     group.command("export-bundle")(export_command)
+    group.command("import")(import_command)
+    group.command("roofline")(roofline_command)
     app.add_typer(group, name="bench", rich_help_panel=PANEL_PROJECT)
 
 
@@ -263,3 +265,60 @@ def export_command(
         print(f"time it there: python -m xesmith.timing.run_bundle {out.name} --out DIR")
         print("and take the result back: xesmith bench import DIR/result.json")
     return EXIT_OK
+
+
+def import_command(
+    result: Annotated[Path, typer.Argument(help="The result.json of xesmith.timing.run_bundle.")],
+    bundle: Annotated[Path, typer.Option("--bundle", help="The bundle that it was timed from.")],
+    out: Annotated[Path, typer.Option("--out", help="Where the one record is written.")],
+    as_json: JsonFlag = False,
+) -> int:
+    """Take back what another machine measured, if it belongs to the bundle."""
+    from xesmith.timing.bundle import read_bundle
+    from xesmith.timing.imported import check_provenance, one_record, read_result
+    from xesmith.timing.run_bundle import write_json
+
+    found, origin = read_result(result), read_bundle(bundle)
+    check_provenance(found, origin)
+    record = one_record(found, origin)
+    write_json(out, record)
+    if as_json:
+        print_json(record)
+        return EXIT_OK
+    print(f"{out}: {len(found['outcomes'])} shapes timed on {found['machine']['name']}")
+    print(f"evidence: {record['bundle']['evidence']}")
+    print(f"levels not read there: {', '.join(found['levels_not_read'])}")
+    return EXIT_OK
+
+
+def roofline_command(
+    result: Annotated[Path, typer.Argument(help="A result.json, or an imported record.")],
+    out: Annotated[Path, typer.Option("--out", help="The SVG.")] = Path("roofline.svg"),
+    target: Annotated[
+        str | None, typer.Option("--target", help="Device file; default: the one it was timed on.")
+    ] = None,
+) -> int:
+    """Plot a run against the roof of its device; a point above it is an error."""
+    from xesmith.device import load_device
+    from xesmith.errors import UsageError
+    from xesmith.timing.imported import read_result
+    from xesmith.timing.roofline import points, svg
+
+    found = read_result(result)
+    name = target or found["device_file"]
+    if name is None:
+        raise UsageError(
+            "no device file fits what it was timed on",
+            where=str(result),
+            remedy="name one with --target",
+        )
+    try:
+        text = svg(found, load_device(name))
+    except ValueError as error:
+        raise UsageError(str(error), where=str(result)) from error
+    out.write_text(text)
+    above = [point for point in points(found) if point.above]
+    for point in above:
+        print(f"error: {point.label}, {point.program}: above the roof")
+    print(out)
+    return EXIT_NO_IMPROVEMENT if above else EXIT_OK
