@@ -131,6 +131,8 @@ def optimize(
     as_json: JsonFlag = False,
 ) -> int:
     """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
+    from contextlib import ExitStack
+
     from xesmith.cascade.correctness import find_reference
     from xesmith.engine.channels import ChannelOptions
     from xesmith.engine.judge import Judge
@@ -174,9 +176,10 @@ def optimize(
         header = {**run_header(problem, judged_by, session), **setup.header()}
         name = f"{problem.name}-{session.device.name}-{datetime.now():%Y%m%d-%H%M%S}"
         folder = out or Path("xesmith-runs") / name
-        with RunFolder.open(folder, header, resume=resume) as run:
+        with RunFolder.open(folder, header, resume=resume) as run, ExitStack() as open_run:
             shown.say(f"run folder {folder}")
-            judge = Judge(session, problem, judged_by, shown.say)
+            measurer = open_run.enter_context(session.measuring(shown.say))
+            judge = Judge(session, problem, judged_by, shown.say, measurer)
             order, make_proposers = setup.begin(judge, run.ledger, shown.say)
             optimizer = Optimizer(judge, order, make_proposers, run.ledger, shown.say)
             try:

@@ -11,14 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 
-Kind = Literal["cuda", "xpu", "cpu"]
-
-#: written between timed calls where the size of the last-level cache is not known
-LEAST_FLUSH_BYTES = 256 << 20
+from xesmith.timing.kinds import Kind
 
 
 class Mark(Protocol):

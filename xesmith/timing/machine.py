@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xesmith.timing.accelerator import Accelerator
+if TYPE_CHECKING:
+    from xesmith.timing.accelerator import Accelerator
 
 _NVIDIA_FIELDS = {
     "clocks.sm": ("core_clock_hz", 1e6),

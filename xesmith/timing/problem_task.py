@@ -155,13 +155,14 @@ class _Problem:
         """Constructor arguments that are numbers; one that sets a size changes shapes, or fails."""
         program = self._loaded.program
         faults: list[str] = []
-        for index, value in enumerate(program.inits or ()):
+        given: list[Any] = list(program.inits or ())
+        for index, value in enumerate(given):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             names: list[str] = self._arguments["init_names"]
             name = names[index] if index < len(names) else str(index)
             self._asked.append(f"init {name}")
-            inits = list(program.inits or ())
+            inits = [*given]
             inits[index] = value + 1 if isinstance(value, int) else value * 1.5 + 0.5
             try:
                 other = LoadedProgram(replace(program, inits=tuple(inits)), self._accelerator)

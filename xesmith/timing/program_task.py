@@ -13,7 +13,8 @@ from typing import Any, cast
 import torch
 
 from xesmith.ghost.launch import Program
-from xesmith.timing.accelerator import Accelerator, Kind, kind_at_hand, open_accelerator
+from xesmith.timing.accelerator import Accelerator, kind_at_hand, open_accelerator
+from xesmith.timing.kinds import Kind
 from xesmith.timing.machine import describe_device
 from xesmith.timing.programs import LoadedProgram, get, load_weights, put, serve_methods, tensors
 from xesmith.worker.channel import Channel

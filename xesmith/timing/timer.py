@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 
 from xesmith.ghost.launch import Program
 from xesmith.scratch import ScratchFolder
-from xesmith.timing.accelerator import LEAST_FLUSH_BYTES, Kind
+from xesmith.timing.kinds import LEAST_FLUSH_BYTES, Kind
 from xesmith.timing.machine import clocks
 from xesmith.timing.statistics import Ratio, StopRule, call, median, ratio_of
 from xesmith.worker.client import Conversation, TaskEndedError, WorkerPool
