@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xesmith.cascade.correctness import Case, CorrectnessChecker, Reference, find_reference
@@ -756,3 +758,18 @@ def test_a_forged_report_is_a_claim_and_its_outputs_are_looked_at(
         result = checker.check(program(forger), reference, [case((200,))])
     assert result.status == "refused"
     assert said in result.messages[0]
+
+
+def test_a_result_says_by_what_it_was_judged(judge, pool, program, double, double_reference, case):
+    def hashes(reference_source, *cases):
+        with CorrectnessChecker(pool) as checker:
+            reference = Reference(program(reference_source), "pytorch")
+            return checker.check(program(double), reference, cases).facts["hashes"]
+
+    first = hashes(double_reference, case((200,)))
+    assert {len(value) for value in first.values()} == {64}
+    assert hashes(double_reference, case((200,))) == first
+    edited = hashes(double_reference + "\n", case((200,)))
+    assert {name for name in first if edited[name] != first[name]} == {"reference"}
+    loose = hashes(double_reference, replace(case((200,)), rtol=0.5))
+    assert {name for name in first if loose[name] != first[name]} == {"cases"}

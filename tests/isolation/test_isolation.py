@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -352,3 +353,65 @@ def gone(seconds: str) -> bool:
     while sleeping(seconds) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not sleeping(seconds)
+
+
+# -- an ordinary user -------------------------------------------------------------------------
+
+#: as uid 1000 of a user namespace, without the rights of root there or anywhere
+AS_USER = """
+import os, sys
+from xesmith.worker import linux
+uid, gid = os.getuid(), os.getgid()
+linux.unshare(linux.CLONE_NEWUSER)
+def write(name, text):
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write(text)
+write("setgroups", "deny")
+write("uid_map", f"1000 {uid} 1")
+write("gid_map", f"1000 {gid} 1")
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+USERS_ATTACKS = """
+import json, sys
+from pathlib import Path
+from xesmith.worker.client import WorkerPool
+python = Path(sys.executable)
+with WorkerPool(python, "test", preload=["attacks"], import_path=[Path(HERE)]) as pool:
+    def run(name, arguments, number=iter(range(99))):
+        folder = Path(FOLDER) / str(next(number))
+        return pool.run("attacks:" + name, arguments, folder=folder, memory_bytes=32 << 30)
+    first = run("identity", {})
+    print(json.dumps({
+        "measures": {m.name: str(m) for m in first.measures},
+        "uid": first.value["uid"],
+        "through": [name for name, arguments in ATTEMPTS if run(name, arguments).value[0] == "in"],
+        "processes": run("lists_processes", {}).value[1],
+        "daemon": run("leaves_a_daemon", {"seconds": "5015", "stays": False}).status,
+    }))
+"""
+
+
+def test_an_ordinary_user_is_held_by_the_same(victim, tmp_path):
+    attempts = [
+        ("writes", {"path": str(tmp_path / "outside")}),
+        ("reads", {"path": f"/proc/{victim.pid}/environ"}),
+        ("kills", {"pid": victim.pid}),
+        ("traces", {"pid": victim.pid}),
+        ("mounts", {}),
+        ("connects", {"port": 1}),
+    ]  # not forks: root stays root to the kernel there, which counts none of its processes
+    script = USERS_ATTACKS
+    for name, value in (("HERE", str(HERE)), ("FOLDER", str(tmp_path)), ("ATTEMPTS", attempts)):
+        script = script.replace(name, repr(value))
+    done = subprocess.run(
+        [sys.executable, "-c", AS_USER, script], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["measures"].keys() == set(get_args(Name))
+    assert [text for text in found["measures"].values() if ": off" in text] == []
+    assert found["uid"] == 1000
+    assert found["through"] == []
+    assert len(found["processes"]) == 2
+    assert found["daemon"] == "ok"
+    assert gone("5015")

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from xesmith.cascade import coverage
 from xesmith.cascade.exercise import Need, unmet
+from xesmith.cascade.fingerprint import fingerprint
 from xesmith.cascade.record import LevelResult
 from xesmith.errors import InputKernelError, UsageError
 from xesmith.ghost.launch import Program, TensorSpec
@@ -635,6 +636,7 @@ def _judge(
         "not_interpreted": not_interpreted,
         "over_limit": over_limit,
         "uncovered": list(uncovered),
+        "hashes": fingerprint(reference.program.source, map(vars, ran)),
     }
     if reference.kind == "kernel":
         facts["note"] = f"compared with {reference}"

@@ -91,7 +91,9 @@ class GuardedMemory:
         size = elements * like.element_size()
         band = min(max(size, SMALLEST_BAND_BYTES), LARGEST_BAND_BYTES)
         band = -(-band // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        whole = torch.full((size + 2 * band + _ALIGNMENT_BYTES,), POISON, dtype=torch.uint8)
+        whole = torch.full(
+            (size + 2 * band + _ALIGNMENT_BYTES,), POISON, dtype=torch.uint8, device=like.device
+        )
         first = band + -(whole.data_ptr() + band) % _ALIGNMENT_BYTES
         inside = whole[first : first + size]
         if not (like.is_floating_point() or like.is_complex()):
@@ -201,11 +203,13 @@ class WatchedTorch(TorchDispatchMode):
     """Puts the program's own allocations into guarded memory and counts its arithmetic.
 
     `operators` counts the operators that compute; what a kernel is for should not be there.
+    Memory on devices other than `device` is left alone.
     """
 
-    def __init__(self, memory: GuardedMemory) -> None:
+    def __init__(self, memory: GuardedMemory, device: str = "cpu") -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._memory = memory
+        self._device = device
         self.operators: dict[str, int] = {}
 
     @classmethod
@@ -223,7 +227,7 @@ class WatchedTorch(TorchDispatchMode):
         name: str = func.overloadpacket.__name__
         if name not in _MOVES:
             self.operators[name] = self.operators.get(name, 0) + 1
-        if not isinstance(result, torch.Tensor) or result.device.type != "cpu":
+        if not isinstance(result, torch.Tensor) or result.device.type != self._device:
             return result
         if name in _UNFILLED:
             return self._memory.empty(result)

@@ -137,12 +137,18 @@ class Host:
 
 
 def prepare_server(import_path: Sequence[str], off: Sequence[Name]) -> Host:
-    """Moves this process, which has one thread, into namespaces of its own."""
+    """Moves this process, which has one thread, into namespaces of its own.
+
+    Where that takes another process (a PID namespace that is not root's holds only children),
+    this one waits for it, and what returns is the other.
+    """
     host = Host(as_root=os.geteuid() == 0)
     if not host.as_root:
         _try(host.measures, off, "user namespace", linux.enter_user_namespace)
     _try(host.measures, off, "network", linux.enter_network_namespace)
     try:
+        if not host.as_root:
+            linux.enter_pid_namespace()
         host.own_pid_namespace = linux.own_pid_namespace()
     except OSError as error:
         host.why_no_pid_namespace = _why(error)

@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 from collections.abc import Iterable
 
@@ -71,12 +72,41 @@ def set_namespace(descriptor: int, kind: int) -> None:
     _check(_libc.setns(descriptor, kind), "setns")
 
 
+def enter_pid_namespace() -> None:
+    """Goes on in a child that is the first process of a PID namespace, with its own /proc.
+
+    The process that called waits for it and ends as it does. A user who is not root can make
+    further PID namespaces only below one of his own.
+    """
+    trial = os.fork()  # there is no way back from an unshare that ends in a mount refused
+    if trial == 0:
+        try:
+            unshare(CLONE_NEWPID)
+            inner = os.fork()
+            if inner == 0:
+                mount_own_proc()
+                os._exit(0)
+            os._exit(os.WEXITSTATUS(os.waitpid(inner, 0)[1]))
+        except OSError as error:
+            os._exit(error.errno or errno.EPERM)
+    number = os.WEXITSTATUS(os.waitpid(trial, 0)[1])
+    if number:
+        raise OSError(number, os.strerror(number))
+    unshare(CLONE_NEWPID)
+    child = os.fork()
+    if child:
+        os.closerange(0, 1 << 20)
+        _, status = os.waitpid(child, 0)
+        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+    set_parent_death_signal(signal.SIGKILL)
+    mount_own_proc()
+
+
 def own_pid_namespace() -> int:
-    """A descriptor of this process's own, after trying that another can be made."""
+    """A descriptor of this process's own, after trying that one can come back to it."""
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        unshare(CLONE_NEWPID)
-        set_namespace(own, CLONE_NEWPID)
+        set_namespace(own, CLONE_NEWPID)  # needs what coming back will need
     except OSError:
         os.close(own)
         raise
