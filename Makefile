@@ -18,7 +18,7 @@ PINS := pyproject.toml constraints.txt CMakeLists.txt
 export PYTHONUTF8 := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup passes passes-reference test lint types unit coverage demo doctor clean
+.PHONY: help setup gxx passes passes-reference test lint types unit coverage demo doctor clean
 
 help:
 	@echo "make demo    one kernel from baseline to result, for TARGET=$(TARGET)"
@@ -28,17 +28,33 @@ help:
 	@echo "make passes  the MLIR passes, in $(PASSES) (part of setup); make passes-reference: their docs"
 	@echo "make doctor  what this machine offers and lacks"
 	@echo
-	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv; g++ for the MLIR passes."
-	@echo "On Debian the rest comes by itself; elsewhere ocloc must be on PATH (make doctor)."
+	@echo "Needed: Linux x86-64, make, Python 3.10, 3.11 or 3.12 with venv, and g++."
+	@echo "On Debian the rest comes by itself, as root or with sudo g++ too; elsewhere ocloc must be"
+	@echo "on PATH (make doctor)."
 
-setup: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
+setup: gxx $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	@:
 
 passes: $(PASSES_STAMP)
 	@:
 
-# Without g++ CMake warns and builds nothing: only what needs the passes then says so.
-$(PASSES_STAMP): $(STAMP) $(PASSES_SOURCES)
+# Triton's IR is read by the passes, so nothing works without them: first of all the compiler.
+gxx:
+	@if [ ! -e $(PASSES)/XeSmithPasses.so ] && ! command -v "$${CXX:-g++}" >/dev/null; then \
+	  as=; [ "$$(id -u)" = 0 ] || as="sudo -n"; \
+	  if [ -z "$$CXX" ] && command -v apt-get >/dev/null && $$as true 2>/dev/null; then \
+	    echo "installing g++, which builds the MLIR passes"; \
+	    $$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
+	      apt-get install -y -qq --no-install-recommends g++ >/dev/null; \
+	  fi; \
+	  command -v "$${CXX:-g++}" >/dev/null || { \
+	    echo "error: no $${CXX:-g++} on this machine: it builds the MLIR passes, which read Triton's IR" >&2; \
+	    echo "  remedy: sudo apt-get install g++, or your distribution's g++ and its path in CXX" >&2; \
+	    exit 3; \
+	  }; \
+	fi
+
+$(PASSES_STAMP): $(STAMP) $(PASSES_SOURCES) | gxx
 	@echo "building the MLIR passes in $(PASSES) (the first time: about a minute)"
 	@PATH="$(abspath $(VENV))/bin:$$PATH"; \
 	  cmake -S . -B $(PASSES) --log-level=WARNING \
@@ -72,7 +88,7 @@ $(TOOLCHAIN_STAMP): $(STAMP) third_party/toolchains.yaml
 	@$(VENV)/bin/xesmith toolchain install xpu
 	@touch $@
 
-test: lint types unit
+test: gxx lint types unit
 
 lint: $(TOOLCHAIN_STAMP)
 	$(VENV)/bin/ruff check .
@@ -88,7 +104,7 @@ unit: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 coverage: $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	$(PY) -m pytest -n 2 --cov --cov-config=tests/coverage.ini --cov-report=term $(PYTEST_ARGS)
 
-demo: $(TOOLCHAIN_STAMP)
+demo: gxx $(TOOLCHAIN_STAMP) $(PASSES_STAMP)
 	$(VENV)/bin/xesmith optimize bench/problems/gemm/kernel.py \
 	  --spec bench/problems/gemm/spec.yaml --target $(TARGET)
 

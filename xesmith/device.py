@@ -285,6 +285,17 @@ def device_names() -> tuple[str, ...]:
     return tuple(sorted(device.name for device in _all_devices()))
 
 
+def device_of_target(backend: str, arch: str) -> Device | None:
+    """The device that Triton calls `backend`:`arch`; None where no device file is for it."""
+    for name in device_names():
+        device = load_device(name)
+        capability = device.fact("compute_capability")
+        known = None if capability is None else str(capability.value).replace(".", "")
+        if device.kind == backend and arch in (device.title, known):
+            return device
+    return None
+
+
 def load_device(name: str) -> Device:
     """The device of that name or alias.
 

@@ -66,3 +66,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
+
+
+class UnreadableLevelError(XesmithError):
+    """A level's text is malformed, too large, or of a shape that its reader does not know."""
+
+
+#: what a reader raises by itself on a text that it was not written for
+NOT_UNDERSTOOD = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import accumulate
 
 MAX_TEXT_BYTES = 64 << 20
 MAX_NESTING = 256
 
 _MAX_ELEMENTS = 1 << 40
-_OPENING = frozenset("<[{(")
-_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|->|[<>\[\]{}()]')
+#: strings and arrows: what stands in them nests nothing
+_NO_BRACKETS = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|->')
+_STEPS = [(byte in b"<[{(") - (byte in b">]})") for byte in range(256)]
+_OTHERS = bytes(byte for byte, step in enumerate(_STEPS) if step == 0)
 _SHAPE = re.compile(r"<((?:\d+x)+)")
 #: a place is made for each result up to a number that is used: `%0#99999`, `%0:99999 = `
 _RESULT_NUMBER = re.compile(r"%[\w$.-]+\s*[#:]\s*\d{5,}")
@@ -25,14 +28,10 @@ def excess(text: str) -> str | None:
     """What of the text is beyond the parser's means, as a sentence; None where nothing is."""
     if len(text) > MAX_TEXT_BYTES:
         return f"IR text of {len(text)} B is over {MAX_TEXT_BYTES} B"
-    depth = 0
-    for token in _BRACKETS.findall(text):
-        if token in _OPENING:
-            depth += 1
-            if depth > MAX_NESTING:
-                return f"IR text is nested deeper than {MAX_NESTING}"
-        elif len(token) == 1:
-            depth -= 1
+    # Every character of every level passes here, so no step is one of Python's.
+    brackets = _NO_BRACKETS.sub(b"", text.encode("utf-8", "replace")).translate(None, _OTHERS)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_NESTING:
+        return f"IR text is nested deeper than {MAX_NESTING}"
     if (result := _RESULT_NUMBER.search(text)) is not None:
         return f"no operation has as many results: {result.group()[:100]}"
     for shape in set(_SHAPE.findall(text)):

@@ -1,23 +1,29 @@
-"""What the compile hook costs and records: python bench/self/hook.py [--json] [--out DIR]
+"""What the compile hook costs and records: bench/self/hook.py [--json] [--out DIR]
 
   overhead    20 kernels compiled with the hook over the same without, each in fresh processes
-              with empty caches (median of 7; without native code on the ghost device of Intel;
-              goal <= 1.05). Processor time beside the wall clock, for a machine with other work.
+              with empty caches (median of --repeats; without native code on the ghost device of
+              Intel; goal <= 1.05). Processor time beside the wall clock, for a machine with other
+              work.
+              Where xesmith's packages are installed, the same with findings logged is told apart:
+              their reader builds native code beside the compiles, at the lowest priority.
   model       with a GPU only: a torch.compile'd model run under `python -m xesmith.hook`, with
               and without a transform; its results against eager PyTorch, and what was recorded
 
-Needs torch and Triton (any of 3.3 to 3.9), and nothing else where there is a GPU.
+Needs torch and Triton (any of 3.3 to 3.9), and nothing else where there is a GPU. --out gets the
+model's traces as one archive each, which `xesmith trace show` reads elsewhere when it is unpacked.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -30,7 +36,7 @@ REPEATS = 7
 GOAL = 1.05
 
 
-def child_overhead(folder: str) -> None:
+def child_overhead(folder: str, findings: bool) -> None:
     """Compiles the kernels; with the hook where `folder` names a trace."""
     device = _use_device()
     import hook_kernels
@@ -44,7 +50,7 @@ def child_overhead(folder: str) -> None:
             break
     hook_kernels.gelu.warmup(*[_one(device)] * 2, 16, B=16, grid=(1,))
     if folder:
-        xesmith.hook.enable(folder)
+        xesmith.hook.enable(folder, findings=findings)
     cpu, wall = time.process_time(), time.perf_counter()
     count = hook_kernels.compile_all(device)
     seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - cpu}
@@ -116,20 +122,29 @@ def run(arguments: list[str], environment: dict[str, str] | None = None) -> dict
     return {**json.loads(done.stdout.splitlines()[-1]), "stderr": done.stderr}
 
 
-def overhead() -> dict[str, Any]:
-    times: dict[str, list[dict[str, Any]]] = {"without": [], "with": []}
-    for _ in range(REPEATS):  # in turns, so that both meet the same load
-        times["without"].append(run([__file__, "--child-overhead", ""]))
-        with tempfile.TemporaryDirectory() as trace:
-            times["with"].append(run([__file__, "--child-overhead", trace]))
-            recorded = len(kernels(Path(trace)))
+def overhead(repeats: int) -> dict[str, Any]:
+    reads_here = all(importlib.util.find_spec(name) for name in ("pydantic", "mlir"))
+    ways = ["without", "with", *(["with_findings"] if reads_here else [])]
+    times: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
+    recorded = 0
+    for _ in range(repeats):  # in turns, so that all meet the same load
+        for way in ways:
+            with tempfile.TemporaryDirectory() as trace:
+                options = ["--findings"] if way == "with_findings" else []
+                folder = "" if way == "without" else trace
+                times[way].append(run([__file__, "--child-overhead", folder, *options]))
+                if way == "with":
+                    recorded = len(kernels(Path(trace)))
     one = times["with"][0]
     made: dict[str, Any] = {k: one[k] for k in ("triton", "device", "kernels")}
-    made["recorded"] = recorded
+    made |= {"repeats": repeats, "recorded": recorded}
     for clock in ("wall", "processor"):
         seconds = {k: statistics.median(t[clock] for t in v) for k, v in times.items()}
         made[f"{clock}_seconds"] = {k: round(v, 3) for k, v in seconds.items()}
         made[f"{clock}_ratio"] = round(seconds["with"] / seconds["without"], 3)
+        if reads_here:
+            ratio = seconds["with_findings"] / seconds["without"]
+            made[f"{clock}_ratio_with_findings"] = round(ratio, 3)
     return {**made, "goal": GOAL}
 
 
@@ -145,47 +160,61 @@ def model(out: Path) -> dict[str, Any]:
         "transformed": ["--transform", "hook_kernels:swap_factors"],
     }
     path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+    out.mkdir(parents=True, exist_ok=True)
     for name, options in runs.items():
-        trace = out / name
-        command = ["-m", "xesmith.hook", "--out", str(trace), *options, __file__, "--child-model"]
-        result = run(command, {"PYTHONPATH": path})
-        found = kernels(trace)
-        made[name] = {
-            **result,
-            "processes": len({k["pid"] for k in found}),
-            "hashes_are_unique": len({k["hash"] for k in found}) == len(found),
-            "transforms": dict(
-                collections.Counter((k["transform"] or {}).get("status", "none") for k in found)
-            ),
-            "kernels": [
-                {
-                    "kernel": k["kernel"],
-                    "target": k["target"],
-                    "compiler": k["compiler"],
-                    "from_cache": k["from_cache"],
-                    "compile_seconds": round(sum(k["seconds"].values()), 4),
-                    "files": sorted(p.name for p in (trace / "kernels" / k["folder"]).iterdir()),
-                }
-                for k in found
-            ],
-        }
+        with tempfile.TemporaryDirectory() as scratch:
+            trace = Path(scratch) / name
+            command = ["-m", "xesmith.hook", "--out", str(trace), *options]
+            result = run([*command, __file__, "--child-model"], {"PYTHONPATH": path})
+            made[name] = {**result, **recorded_in(trace)}
+            with tarfile.open(out / f"{name}.tar.gz", "w:gz") as archive:
+                archive.add(trace, name, filter=without_hidden)
     return made
+
+
+def without_hidden(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leaves out the link to this package, and locks."""
+    return None if Path(member.name).name.startswith(".") else member
+
+
+def recorded_in(trace: Path) -> dict[str, Any]:
+    found = kernels(trace)
+    return {
+        "processes": len({k["pid"] for k in found}),
+        "hashes_are_unique": len({k["hash"] for k in found}) == len(found),
+        "transforms": dict(
+            collections.Counter((k["transform"] or {}).get("status", "none") for k in found)
+        ),
+        "kernels": [
+            {
+                "kernel": k["kernel"],
+                "target": k["target"],
+                "compiler": k["compiler"],
+                "from_cache": k["from_cache"],
+                "compile_seconds": round(sum(k["seconds"].values()), 4),
+                "files": sorted(p.name for p in (trace / "kernels" / k["folder"]).iterdir()),
+            }
+            for k in found
+        ],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON value")
-    parser.add_argument("--out", type=Path, help="keep the model's traces here")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each kind")
+    parser.add_argument("--out", type=Path, help="keep the model's traces here (.tar.gz)")
     parser.add_argument("--child-overhead", metavar="TRACE", help=argparse.SUPPRESS)
+    parser.add_argument("--findings", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--child-model", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child_overhead is not None:
-        return child_overhead(given.child_overhead)
+        return child_overhead(given.child_overhead, given.findings)
     if given.child_model:
         return child_model()
     import torch
 
-    figures: dict[str, Any] = {"overhead": overhead()}
+    figures: dict[str, Any] = {"overhead": overhead(given.repeats)}
     if torch.accelerator.is_available():
         with tempfile.TemporaryDirectory() as scratch:
             figures["model"] = model(given.out or Path(scratch))
@@ -195,6 +224,8 @@ def main() -> None:
     found = figures["overhead"]
     for clock in ("wall", "processor"):
         print(f"overhead, {clock} clock: {found[f'{clock}_ratio']} ({found[f'{clock}_seconds']} s)")
+        if f"{clock}_ratio_with_findings" in found:
+            print(f"  with findings logged: {found[f'{clock}_ratio_with_findings']}")
     for name, result in figures.get("model", {}).items():
         print(f"model, {name}: { ({k: v for k, v in result.items() if k != 'stderr'}) }")
     return None

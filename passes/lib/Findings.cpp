@@ -31,8 +31,10 @@ void xesmith::addLocation(llvm::json::Object &object, Location location) {
   FileLineColLoc at = kernelLocation(location);
   if (!at)
     return;
-  object["file"] = at.getFilename().str();
-  object["line"] = static_cast<int64_t>(at.getLine());
+  StringRef file = at.getFilename().getValue(); // JSON is UTF-8; a file name need not be
+  object["file"] = llvm::json::isUTF8(file) ? file.str() : llvm::json::fixUTF8(file);
+  if (at.getLine())
+    object["line"] = static_cast<int64_t>(at.getLine());
   object["column"] = static_cast<int64_t>(at.getColumn());
 }
 
@@ -57,8 +59,6 @@ void Findings::add(Operation *op, Finding finding) {
       {"mend", asText(finding.mend)},        {"op", asText(op->getName().getStringRef())},
       {"in_loop", loopAround(op) != nullptr}};
   addLocation(object, op->getLoc());
-  if (auto *file = object.getString("file") ? object.get("file") : nullptr)
-    *file = asText(*file->getAsString());
   object["numbers"] = std::move(finding.numbers);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));

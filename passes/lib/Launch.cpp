@@ -8,28 +8,30 @@
 using namespace mlir;
 using namespace mlir::xesmith;
 
-/// The kernel: the only public function, or the only one.
-static Operation *kernelOf(ModuleOp module) {
-  Operation *found = nullptr;
-  for (Operation &op : *module.getBody()) {
-    if (op.getName().getStringRef() != "tt.func" || op.getNumRegions() != 1 ||
-        op.getRegion(0).empty())
-      continue;
-    auto visibility = op.getAttrOfType<StringAttr>("sym_visibility");
-    if (!visibility || visibility.getValue() == "public")
-      found = found ? found : &op;
+Operation *xesmith::kernelOf(ModuleOp module, StringRef name) {
+  SmallVector<Operation *> functions;
+  for (Operation &op : *module.getBody())
+    if (op.getName().getStringRef() == "tt.func" && op.getNumRegions() == 1 &&
+        !op.getRegion(0).empty())
+      functions.push_back(&op);
+  for (Operation *function : functions) {
+    auto symbol = function->getAttrOfType<StringAttr>("sym_name");
+    auto visibility = function->getAttrOfType<StringAttr>("sym_visibility");
+    StringRef rest = symbol ? symbol.getValue() : "";
+    bool found = name.empty() ? !visibility || visibility.getValue() == "public"
+                              : functions.size() == 1 || (rest.consume_front(name) &&
+                                                          (rest.empty() || rest.starts_with("__")));
+    if (found)
+      return function;
   }
-  return found;
+  return nullptr;
 }
 
-FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
-                                                              ArrayRef<std::string> values) {
+FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(Operation *kernel,
+                                                              const Numbers &numbers,
+                                                              ArrayRef<std::string> values,
+                                                              bool lenient) {
   SmallVector<ArgumentValue> read;
-  if (values.empty())
-    return read;
-  Operation *kernel = kernelOf(module);
-  if (!kernel)
-    return emitError(module.getLoc(), "no kernel function here to give values to");
   Block &entry = kernel->getRegion(0).front();
   for (StringRef text : values) {
     auto [name, number] = text.split('=');
@@ -41,8 +43,10 @@ FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
         argument = entry.getArgument(index);
     } else
       for (BlockArgument candidate : entry.getArguments())
-        if (argumentName(candidate) == name)
+        if (numbers.nameOf(candidate) == name)
           argument = candidate;
+    if (!argument && lenient)
+      continue;
     if (!argument)
       return emitError(kernel->getLoc())
              << "'" << text << "' names no argument of the kernel; it has "
@@ -56,13 +60,26 @@ FailureOr<SmallVector<ArgumentValue>> xesmith::argumentValues(ModuleOp module,
 
 FailureOr<Numbers> xesmith::numbersOfLaunch(ModuleOp module, ArrayRef<std::string> values,
                                             ArrayRef<int64_t> grid) {
-  FailureOr<SmallVector<ArgumentValue>> given = argumentValues(module, values);
-  if (failed(given))
-    return failure();
+  Operation *kernel = kernelOf(module);
+  if (kernel)
+    return numbersOfLaunch(kernel, {}, values, grid, /*lenient=*/false);
+  if (!values.empty())
+    return emitError(module.getLoc(), "no kernel function here to give values to");
+  return Numbers(grid);
+}
+
+FailureOr<Numbers> xesmith::numbersOfLaunch(Operation *kernel, ArrayRef<std::string> names,
+                                            ArrayRef<std::string> values, ArrayRef<int64_t> grid,
+                                            bool lenient) {
   for (int64_t programs : grid)
     if (programs < 1 || programs > std::numeric_limits<int32_t>::max())
-      return emitError(module.getLoc(), "a grid holds 1 to 2^31-1 programs along each axis");
+      return emitError(kernel->getLoc(), "a grid holds 1 to 2^31-1 programs along each axis");
   Numbers numbers(grid);
+  if (names.size() == kernel->getRegion(0).front().getNumArguments())
+    numbers.call(names);
+  FailureOr<SmallVector<ArgumentValue>> given = argumentValues(kernel, numbers, values, lenient);
+  if (failed(given))
+    return failure();
   for (const ArgumentValue &one : *given) {
     int64_t number;
     if (!one.argument.getType().isSignlessIntOrIndex() ||

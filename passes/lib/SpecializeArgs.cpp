@@ -76,7 +76,14 @@ struct FoldShape : RewritePattern {
 
 void SpecializeArgs::runOnOperation() {
   ModuleOp module = getOperation();
-  FailureOr<SmallVector<ArgumentValue>> given = argumentValues(module, values);
+  Operation *function = kernelOf(module);
+  if (!function && !values.empty()) {
+    emitError(module.getLoc(), "no kernel function here to give values to");
+    return signalPassFailure();
+  }
+  if (!function)
+    return;
+  FailureOr<SmallVector<ArgumentValue>> given = argumentValues(function, Numbers(), values);
   if (failed(given))
     return signalPassFailure();
   for (ArgumentValue &one : *given) {

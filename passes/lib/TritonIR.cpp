@@ -3,7 +3,7 @@
 #include "XeSmith/TritonIR.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
-#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -52,18 +52,39 @@ static void readShaped(StringRef body, TypeView &view) {
   view.encoding = firstPart(rest, more).str();
 }
 
-static std::string printed(Attribute attribute) {
+std::string xesmith::printed(Attribute attribute) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   attribute.print(stream);
   return text;
 }
 
-static std::string printed(Type type) {
+std::string xesmith::printed(Type type) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   type.print(stream);
   return text;
+}
+
+/// The text of an encoding. MLIR's printer takes longer to set itself up than most passes run, so
+/// what Triton's encodings look like is written here.
+static std::string encodingText(Attribute encoding) {
+  auto opaque = dyn_cast<OpaqueAttr>(encoding);
+  StringRef data = opaque ? opaque.getAttrData() : "";
+  StringRef body = data.drop_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  if (data.empty() || !llvm::isAlpha(data.front()) ||
+      !(body.empty() || (body.starts_with("<") && body.ends_with(">"))))
+    return printed(encoding);
+  return ("#" + opaque.getDialectNamespace().getValue() + "." + data).str();
+}
+
+static std::string elementText(Type type) {
+  if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
+    return "i" + std::to_string(integer.getWidth());
+  return type.isF16()    ? "f16"
+         : type.isF32()  ? "f32"
+         : type.isBF16() ? "bf16"
+                         : printed(type);
 }
 
 /// "ptr<f16>" or "ptr<f16, 1>" -> "f16".
@@ -72,6 +93,39 @@ static std::string pointee(StringRef data) {
   if (!data.consume_front("ptr<") || !data.consume_back(">"))
     return "";
   return firstPart(data, rest).str();
+}
+
+static OpaqueType opaqueOf(Type type, StringRef dialect) {
+  auto opaque = dyn_cast<OpaqueType>(type);
+  return opaque && opaque.getDialectNamespace() == dialect ? opaque : OpaqueType();
+}
+
+TypeKind xesmith::typeKind(Type type) {
+  if (isa<RankedTensorType>(type))
+    return TypeKind::Tensor;
+  if (OpaqueType opaque = opaqueOf(type, "tt")) {
+    StringRef data = opaque.getTypeData();
+    if (data.starts_with("ptr<"))
+      return data.starts_with("ptr<tensor<") ? TypeKind::BlockPointer : TypeKind::Pointer;
+    if (data.starts_with("tensordesc<"))
+      return TypeKind::Descriptor;
+  }
+  OpaqueType memory = opaqueOf(type, "ttg");
+  return memory && memory.getTypeData().starts_with("memdesc<") ? TypeKind::Memory
+                                                                : TypeKind::Scalar;
+}
+
+bool xesmith::holdsPointers(Type type) {
+  switch (typeKind(type)) {
+  case TypeKind::Tensor:
+    return bool(opaqueOf(cast<RankedTensorType>(type).getElementType(), "tt"));
+  case TypeKind::Pointer:
+  case TypeKind::BlockPointer:
+  case TypeKind::Descriptor:
+    return true;
+  default:
+    return false;
+  }
 }
 
 TypeView xesmith::viewType(Type type) {
@@ -84,14 +138,14 @@ TypeView xesmith::viewType(Type type) {
       view.element = pointee(opaque.getTypeData());
       view.ofPointers = true;
     } else
-      view.element = printed(tensor.getElementType());
+      view.element = elementText(tensor.getElementType());
     if (Attribute encoding = tensor.getEncoding())
-      view.encoding = printed(encoding);
+      view.encoding = encodingText(encoding);
     return view;
   }
   auto opaque = dyn_cast<OpaqueType>(type);
   if (!opaque) {
-    view.element = printed(type);
+    view.element = elementText(type);
     return view;
   }
   StringRef data = opaque.getTypeData(), dialect = opaque.getDialectNamespace().getValue();
@@ -140,6 +194,11 @@ unsigned TypeView::elementBits() const {
   return digits.getAsInteger(10, bits) || bits > 1024 ? 0 : bits;
 }
 
+bool TypeView::isFloat() const {
+  StringRef text = element;
+  return !ofPointers && (text.starts_with("f") || text.starts_with("b") || text.starts_with("t"));
+}
+
 int64_t TypeView::elements() const {
   int64_t count = 1;
   for (int64_t extent : shape)
@@ -166,18 +225,22 @@ Value xesmith::operand(Operation *op, unsigned index) {
 static StringRef nameOf(Operation *op) { return op->getName().getStringRef(); }
 
 bool xesmith::isDot(Operation *op) {
-  return nameOf(op) == "tt.dot" || nameOf(op) == "tt.dot_scaled";
+  return llvm::StringSwitch<bool>(nameOf(op))
+      .Cases({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma"}, true)
+      .Default(false);
 }
 
 bool xesmith::isLoad(Operation *op) {
   return llvm::StringSwitch<bool>(nameOf(op))
       .Cases({"tt.load", "tt.descriptor_load", "tt.experimental_descriptor_load"}, true)
+      .Cases({"ttg.async_copy_global_to_local", "ttng.async_tma_copy_global_to_local"}, true)
       .Default(false);
 }
 
 bool xesmith::isStore(Operation *op) {
   return llvm::StringSwitch<bool>(nameOf(op))
       .Cases({"tt.store", "tt.descriptor_store", "tt.experimental_descriptor_store"}, true)
+      .Case("ttng.async_tma_copy_local_to_global", true)
       .Default(false);
 }
 
@@ -185,6 +248,12 @@ bool xesmith::isPrefetch(Operation *op) {
   return llvm::StringSwitch<bool>(nameOf(op))
       .Cases({"triton_intel_gpu.prefetch", "ttig.prefetch", "ttig.descriptor_prefetch"}, true)
       .Default(false);
+}
+
+bool xesmith::isAtomic(Operation *op) { return nameOf(op).contains("atomic"); }
+
+bool xesmith::isReduction(Operation *op) {
+  return nameOf(op) == "tt.reduce" || nameOf(op) == "tt.scan";
 }
 
 bool xesmith::isBlockMaker(Operation *op) {
@@ -224,14 +293,17 @@ static bool isPredicate(Value value) {
 
 Value xesmith::maskOf(Operation *op) {
   Value pointer = operand(op, 0);
-  if (!pointer || (nameOf(op) != "tt.load" && nameOf(op) != "tt.store"))
+  if (!pointer || !(isLoad(op) || isStore(op) || isPrefetch(op)))
     return {};
-  TypeKind kind = viewType(pointer.getType()).kind;
+  TypeKind kind = typeKind(pointer.getType());
   if (kind == TypeKind::BlockPointer || kind == TypeKind::Descriptor)
     return {};
   // A store's value may itself be a predicate: the mask is what comes after it.
-  Value mask = operand(op, isStore(op) ? 2 : 1);
-  return mask && isPredicate(mask) ? mask : Value();
+  unsigned first = isStore(op) ? 2 : 1;
+  for (unsigned index = first; index < op->getNumOperands(); ++index)
+    if (isPredicate(op->getOperand(index)))
+      return op->getOperand(index);
+  return {};
 }
 
 Value xesmith::throughShape(Operation *op) {
@@ -244,30 +316,50 @@ Value xesmith::throughShape(Operation *op) {
                                                                               : Value();
 }
 
-/// The value that a loop's body argument or result starts from.
-static Value initialOf(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto loop = dyn_cast_or_null<scf::ForOp>(argument.getOwner()->getParentOp());
+SmallVector<Value> xesmith::pointerSources(Value pointer) {
+  if (auto argument = dyn_cast<BlockArgument>(pointer)) {
+    // What a loop carries it held before the first iteration.
+    Operation *loop = argument.getOwner()->getParentOp();
     unsigned index = argument.getArgNumber();
-    if (loop && index > 0 && index - 1 < loop.getInitArgs().size())
-      return loop.getInitArgs()[index - 1];
-    return {};
+    Value start;
+    if (auto counted = dyn_cast_or_null<scf::ForOp>(loop))
+      start = index > 0 ? operand(counted, index + 2) : Value();
+    else if (isa_and_nonnull<scf::WhileOp>(loop))
+      start = operand(loop, index);
+    return start ? SmallVector<Value>{start} : SmallVector<Value>{};
   }
-  if (auto loop = value.getDefiningOp<scf::ForOp>())
-    return loop.getInitArgs()[cast<OpResult>(value).getResultNumber()];
-  return {};
+  Operation *op = pointer.getDefiningOp();
+  unsigned index = cast<OpResult>(pointer).getResultNumber();
+  SmallVector<Value> found;
+  auto add = [&](Value value) {
+    if (value)
+      found.push_back(value);
+  };
+  if (isa<scf::ForOp>(op))
+    add(operand(op, index + 3));
+  else if (isa<scf::WhileOp>(op))
+    add(operand(op, index));
+  else if (isa<scf::IfOp>(op)) {
+    for (Region &region : op->getRegions())
+      if (!region.empty() && !region.front().empty())
+        add(operand(&region.front().back(), index));
+  } else {
+    bool select = nameOf(op) == "arith.select";
+    for (Value value : op->getOperands())
+      if ((select || found.empty()) && holdsPointers(value.getType()))
+        found.push_back(value);
+  }
+  return found;
 }
 
 Operation *xesmith::blockMaker(Value block) {
-  for (unsigned depth = 0; block && depth < maxDepth; ++depth) {
+  llvm::DenseSet<Value> seen;
+  while (block && seen.insert(block).second) {
     Operation *op = block.getDefiningOp();
     if (op && isBlockMaker(op))
       return op;
-    if (op && (nameOf(op) == "tt.advance" || nameOf(op) == "ttg.convert_layout" ||
-               nameOf(op) == "builtin.unrealized_conversion_cast"))
-      block = operand(op, 0);
-    else
-      block = initialOf(block);
+    SmallVector<Value> sources = pointerSources(block);
+    block = sources.size() == 1 ? sources.front() : Value();
   }
   return nullptr;
 }
@@ -330,51 +422,26 @@ int64_t xesmith::moduleInteger(ModuleOp module, StringRef name, int64_t otherwis
   return number ? number.getInt() : otherwise;
 }
 
-StringRef xesmith::encodingName(StringRef encoding) {
-  encoding.consume_front("#");
-  return encoding.take_until([](char c) { return c == '<'; }).rsplit('.').second;
+std::optional<int64_t> xesmith::integerAttribute(Operation *op, StringRef name) {
+  if (auto flag = op->getAttrOfType<BoolAttr>(name))
+    return flag.getValue();
+  auto number = op->getAttrOfType<IntegerAttr>(name);
+  if (!number || !number.getValue().isSignedIntN(64))
+    return std::nullopt;
+  return number.getValue().getSExtValue();
 }
 
-bool xesmith::isDpas(StringRef encoding) { return encodingName(encoding) == "dpas"; }
-
-bool xesmith::isDpasOperand(StringRef encoding) {
-  return encodingName(encoding) == "dot_op" && encoding.contains(".dpas<");
-}
-
-std::string xesmith::shortEncoding(StringRef encoding) {
-  if (encoding.empty())
-    return "none";
-  std::string text = encodingName(encoding).str();
-  size_t parent = encoding.find("parent = #");
-  if (parent != StringRef::npos)
-    text += " of " + encodingName(encoding.substr(parent + 9)).str();
-  return text;
-}
-
-SmallVector<int64_t> xesmith::encodingInts(StringRef encoding, StringRef key) {
+SmallVector<int64_t> xesmith::integersAttribute(Operation *op, StringRef name) {
   SmallVector<int64_t> numbers;
-  size_t begin = encoding.find('{');
-  if (begin == StringRef::npos)
-    return numbers;
-  StringRef rest = encoding.substr(begin + 1);
-  while (!rest.empty()) {
-    StringRef more, part = firstPart(rest, more).trim();
-    if (part.consume_front(key) && part.ltrim().starts_with("=")) {
-      part = part.ltrim().drop_front().trim();
-      part.consume_front("[");
-      part = part.take_until([](char c) { return c == ']' || c == '}'; });
-      SmallVector<StringRef> words;
-      part.split(words, ',');
-      for (StringRef word : words) {
-        int64_t number;
-        if (word.trim().getAsInteger(10, number))
-          return {};
-        numbers.push_back(number);
-      }
-      return numbers;
-    }
-    rest = more;
-  }
+  Attribute attribute = op->getAttr(name);
+  if (auto dense = dyn_cast_or_null<DenseI32ArrayAttr>(attribute))
+    numbers.append(dense.asArrayRef().begin(), dense.asArrayRef().end());
+  else if (auto dense = dyn_cast_or_null<DenseI64ArrayAttr>(attribute))
+    numbers.append(dense.asArrayRef().begin(), dense.asArrayRef().end());
+  else if (auto list = dyn_cast_or_null<ArrayAttr>(attribute))
+    for (Attribute item : list)
+      if (auto number = dyn_cast<IntegerAttr>(item); number && number.getValue().isSignedIntN(64))
+        numbers.push_back(number.getValue().getSExtValue());
   return numbers;
 }
 
@@ -417,16 +484,24 @@ int64_t xesmith::argumentDivisibility(BlockArgument argument) {
 }
 
 BlockArgument xesmith::baseArgument(Value pointer) {
-  for (unsigned depth = 0; pointer && depth < maxDepth; ++depth) {
-    if (functionArgument(pointer))
-      return cast<BlockArgument>(pointer);
-    Operation *op = pointer.getDefiningOp();
-    if (op && (nameOf(op) == "tt.addptr" || nameOf(op) == "tt.advance" || isBlockMaker(op)))
-      pointer = operand(op, 0);
-    else if (op && throughShape(op))
-      pointer = throughShape(op);
-    else
-      pointer = initialOf(pointer);
+  BlockArgument found;
+  SmallVector<Value> waiting{pointer};
+  llvm::DenseSet<Value> seen;
+  while (!waiting.empty()) {
+    Value current = waiting.pop_back_val();
+    if (!seen.insert(current).second)
+      continue;
+    if (functionArgument(current)) {
+      auto argument = cast<BlockArgument>(current);
+      if (!holdsPointers(current.getType()) || (found && found != argument))
+        return {};
+      found = argument;
+      continue;
+    }
+    SmallVector<Value> sources = pointerSources(current);
+    if (sources.empty())
+      return {};
+    llvm::append_range(waiting, sources);
   }
-  return {};
+  return found;
 }

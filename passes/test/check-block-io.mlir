@@ -21,11 +21,11 @@
   %size = arith.extsi %n : i32 to i64
   %p = "tt.make_tensor_ptr"(%base, %size, %size, %size, %one, %zero, %zero) <{order = array<i32: 1, 0>}> : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x32xf16>>
   // expected-warning @below {{[load-not-2d-block] this load of 32x32xf16 cannot be a 2D block message}}
-  // expected-note @below {{why: its pitch is `arg1` times 2 B, not known to be a multiple of 16 B}}
+  // expected-note @below {{why: the pitch is the argument `arg1` times 2 B, not known to be a multiple of 16 B}}
   // expected-note @below {{mend: pass a stride that 16 divides}}
   %x = "tt.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<tensor<32x32xf16>>) -> tensor<32x32xf16>
   // expected-remark @below {{[store-not-2d-block]}}
-  // expected-note @below {{why: its pitch is `arg1` times 2 B}}
+  // expected-note @below {{why: the pitch is the argument `arg1` times 2 B}}
   // expected-note @below {{a card may refuse}}
   "tt.store"(%p, %x) : (!tt.ptr<tensor<32x32xf16>>, tensor<32x32xf16>) -> ()
   "tt.return"() : () -> ()
@@ -58,16 +58,16 @@
   %zero = arith.constant 0 : i32
   %p = "tt.make_tensor_ptr"(%base, %wide, %odd, %odd, %one, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x32xf16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: its pitch is 4095 elements of 2 B, not a multiple of 16 B}}
+  // expected-note @below {{why: the pitch is 4095 elements of 2 B, not a multiple of 16 B}}
   // expected-note @below {{mend: pad the rows}}
   %x = "tt.load"(%p) : (!tt.ptr<tensor<32x32xf16>>) -> tensor<32x32xf16>
   %q = "tt.make_tensor_ptr"(%base, %wide, %wide, %small, %one, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x16xf16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: its pitch is 32 B; the least is 64 B}}
+  // expected-note @below {{why: the pitch is 32 B; the least is 64 B}}
   %y = "tt.load"(%q) : (!tt.ptr<tensor<32x16xf16>>) -> tensor<32x16xf16>
   %r = "tt.make_tensor_ptr"(%base, %wide, %small, %wide, %one, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x16xf16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: its surface is 16 elements of 2 B wide}}
+  // expected-note @below {{why: the surface is 16 elements of 2 B wide}}
   %z = "tt.load"(%r) : (!tt.ptr<tensor<32x16xf16>>) -> tensor<32x16xf16>
   "tt.return"() : () -> ()
 }) : () -> ()
@@ -83,7 +83,7 @@
   %size = arith.extsi %n : i32 to i64
   %p = "tt.make_tensor_ptr"(%base, %size, %size, %size, %size, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x32xf16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: the stride of its last dimension is `arg1`, not known to be 1}}
+  // expected-note @below {{why: stride of the last dimension is the argument `arg1`, not known to be 1}}
   // expected-note @below {{mend:}}
   %x = "tt.load"(%p) : (!tt.ptr<tensor<32x32xf16>>) -> tensor<32x32xf16>
   %q = "tt.make_tensor_ptr"(%base, %size, %size, %size, %size, %size, %one, %zero, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i64, i64, i32, i32, i32) -> !tt.ptr<tensor<1x32x32xf16>>
@@ -98,7 +98,7 @@
   %moved = "tt.addptr"(%base, %seven) : (!tt.ptr<f16>, i32) -> !tt.ptr<f16>
   %s = "tt.make_tensor_ptr"(%moved, %size, %size, %size, %one, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x32xf16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: its base stands 7 elements of 2 B into the tensor}}
+  // expected-note @below {{why: the base stands 7 elements of 2 B into the tensor}}
   // expected-note @below {{mend:}}
   %w = "tt.load"(%s) : (!tt.ptr<tensor<32x32xf16>>) -> tensor<32x32xf16>
   "tt.return"() : () -> ()
@@ -117,7 +117,7 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "xpu", "ttg.threads-p
     %p = "tt.make_tensor_ptr"(%base, %size, %size, %size, %one, %zero, %zero) : (!tt.ptr<f16>, i64, i64, i64, i64, i32, i32) -> !tt.ptr<tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>>
     %last = scf.for %i = %zero to %n step %step iter_args(%q = %p) -> (!tt.ptr<tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>>) : i32 {
       // expected-warning @below {{[load-not-2d-block]}}
-      // expected-note @below {{why: its pitch is `arg1` times 2 B}}
+      // expected-note @below {{why: the pitch is the argument `arg1` times 2 B}}
       // expected-note @below {{mend:}}
       %x = "tt.load"(%q) : (!tt.ptr<tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>>) -> tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>
       %next = "tt.advance"(%q, %zero, %step) : (!tt.ptr<tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>>, i32, i32) -> !tt.ptr<tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #triton_intel_gpu.dpas<{repeatCount = 8}>, kWidth = 1}>>>
@@ -136,7 +136,7 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "xpu", "ttg.threads-p
     %p = "tt.splat"(%base) : (!tt.ptr<f16>) -> tensor<32x32x!tt.ptr<f16>, #ttg.dot_op<{opIdx = 0, parent = #ttig.dpas<{repeatCount = 8}>, kWidth = 1}>>
     %x = "tt.load"(%p) {ttig.block_io = "row_major"} : (tensor<32x32x!tt.ptr<f16>, #ttg.dot_op<{opIdx = 0, parent = #ttig.dpas<{repeatCount = 8}>, kWidth = 1}>>) -> tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #ttig.dpas<{repeatCount = 8}>, kWidth = 1}>>
     // expected-warning @below {{[load-not-2d-block]}}
-    // expected-note @below {{why: a tensor of pointers}}
+    // expected-note @below {{why: tensor of pointers}}
     // expected-note @below {{mend:}}
     %y = "tt.load"(%p) : (tensor<32x32x!tt.ptr<f16>, #ttg.dot_op<{opIdx = 0, parent = #ttig.dpas<{repeatCount = 8}>, kWidth = 1}>>) -> tensor<32x32xf16, #ttg.dot_op<{opIdx = 0, parent = #ttig.dpas<{repeatCount = 8}>, kWidth = 1}>>
     %one = arith.constant 1 : i64
@@ -185,13 +185,13 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "xpu", "ttg.threads-p
   %p = "tt.splat"(%base) : (!tt.ptr<f16>) -> tensor<32x32x!tt.ptr<f16>>
   %q = "tt.addptr"(%p, %c) : (tensor<32x32x!tt.ptr<f16>>, tensor<32x32xi32>) -> tensor<32x32x!tt.ptr<f16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: a tensor of pointers with row stride 4096; nothing states its width and pitch; the offset along dimension 0 is taken modulo `arg1`}}
+  // expected-note @below {{why: tensor of pointers with row stride 4096; nothing states width and pitch, as a block pointer would; the offset along dimension 0 is taken modulo `arg1`}}
   // expected-note @below {{mend:}}
   %x = "tt.load"(%q) : (tensor<32x32x!tt.ptr<f16>>) -> tensor<32x32xf16>
   %loaded = "op.offsets"() : () -> tensor<32x32xi32>
   %r = "tt.addptr"(%p, %loaded) : (tensor<32x32x!tt.ptr<f16>>, tensor<32x32xi32>) -> tensor<32x32x!tt.ptr<f16>>
   // expected-warning @below {{[load-not-2d-block]}}
-  // expected-note @below {{why: a tensor of pointers; the stride of its last dimension is unknown to the compiler}}
+  // expected-note @below {{why: tensor of pointers whose addresses are not a plain sum of row and column}}
   // expected-note @below {{mend:}}
   %y = "tt.load"(%r) : (tensor<32x32x!tt.ptr<f16>>) -> tensor<32x32xf16>
   "tt.return"() : () -> ()

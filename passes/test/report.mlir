@@ -1,7 +1,7 @@
 // RUN: xs-opt %s --pass-pipeline='builtin.module(xesmith-report)' 2>&1 | FileCheck %s
 // RUN: xs-opt %s --pass-pipeline='builtin.module(xesmith-report{values=K=128})' 2>&1 | FileCheck %s --check-prefix=KNOWN
 
-// CHECK: remark: [report] FLOP 1024 + cdiv(K, 32) * 65536, bytes loaded cdiv(K, 32) * 4096, bytes stored 2048
+// CHECK: remark: [report] FLOP cdiv(K, 32) * 65536 + 1024, bytes loaded cdiv(K, 32) * 4096, bytes stored 2048
 // CHECK: xesmith.report = "[{
 // CHECK-SAME: \22bytes_loaded_per_program\22:\22cdiv(K, 32) * 4096\22
 // CHECK-SAME: \22dots\22:[{\22a\22:\2232x32xf16\22,\22b\22:\2232x32xf16\22
@@ -13,7 +13,7 @@
 
 // 4 * 65536 + 1024 FLOP; 4 * 4096 + 2048 B.
 // KNOWN: \22flop_per_byte\22:14.2
-// KNOWN-SAME: \22flop_per_program\22:\221024 + 4 * 65536\22,\22flop_per_program_total\22:263168
+// KNOWN-SAME: \22flop_per_program\22:\22cdiv(K, 32) * 65536 + 1024\22,\22flop_per_program_total\22:263168
 // KNOWN-SAME: \22trip_count\22:4
 "tt.func"() <{function_type = (!tt.ptr<f16>, i32) -> (), sym_name = "kernel", sym_visibility = "public"}> ({
 ^bb0(%base: !tt.ptr<f16>, %k: i32 loc("K"("kernel.py":1:1))):

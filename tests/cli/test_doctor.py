@@ -25,8 +25,16 @@ def test_this_machine_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["ready"] is True
     states = {check["name"]: check["state"] for check in told["checks"]}
-    for name in ("python", "Intel Triton", "ocloc", "spirv-tools", "MLIR bindings"):
+    for name in ("python", "Intel Triton", "ocloc", "spirv-tools", "MLIR bindings", "MLIR passes"):
         assert states[name] == "ok"
+
+
+def test_passes_that_were_not_built_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XESMITH_PASSES", "/nowhere/XeSmithPasses.so")
+    (check,) = doctor._passes()
+    assert (check.name, check.state) == ("MLIR passes", "missing")
+    assert "XESMITH_PASSES names no file" in check.text
+    assert "make passes" in (check.remedy or "")
 
 
 @pytest.mark.intel

@@ -1,20 +1,16 @@
-"""Encodings: parsing, and the shared memory that a conversion between two of them takes."""
+"""Layouts, as the pass reads them: the shared memory that a conversion takes, and vectors."""
 
 from __future__ import annotations
 
 import pytest
 
-from xesmith.evidence.encoding import (
-    Encoding,
-    contiguous_per_thread,
-    conversion_slm_bytes,
-    order,
-    ownership,
-    parse_encoding,
-    tile,
-)
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.evidence.record import Ttgir
+from xesmith.evidence.ttgir import read_ttgir
+from xesmith.ghost.launch import Launch
 
+pytestmark = pytest.mark.mlir
+
+LAUNCH = Launch(0, "f", "f.py", 1, (1, 1, 1), {}, {}, {}, (), {})
 DPAS = (
     "#triton_intel_gpu.dpas<{repeatCount = 8, systolicDepth = 8, executionSize = 16, "
     "opsPerChan = 2, threadsPerWarp = 16, warpsPerCTA = [8, 1], repCluster = [2, 2], "
@@ -26,32 +22,76 @@ BLOCKED = (
 )
 
 
-def operand(index: int, parent: str = DPAS) -> Encoding:
-    return parse_encoding(f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}, kWidth = 1}}>")
+def operand(index: int, parent: str = DPAS) -> str:
+    return f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}, kWidth = 1}}>"
+
+
+def read(body: str) -> Ttgir:
+    text = f"""
+"builtin.module"() ({{
+  "tt.func"() <{{sym_name = "f"}}> ({{
+    {body}
+    "tt.return"() : () -> ()
+  }}) : () -> ()
+}}) {{"ttg.num-warps" = 8 : i32, "ttg.threads-per-warp" = 16 : i32}} : () -> ()
+"""
+    return read_ttgir(text, LAUNCH, {})
+
+
+def slm_bytes(source: str, destination: str, shape: str, element: str = "f16") -> int | None:
+    """Of a conversion between two layouts."""
+    first, second = (f"tensor<{shape}x{element}, {e}>" for e in (source, destination))
+    (conversion,) = read(
+        f'%a = "x.make"() : () -> {first} %b = "ttg.convert_layout"(%a) : ({first}) -> {second}'
+    ).layout_conversions
+    assert (conversion.source, conversion.destination) == (source, destination)
+    return conversion.slm_bytes
+
+
+def dot_layout(encoding: str) -> str | None:
+    """How a sentence names the layout: of a dot's result."""
+    kind = f"tensor<64x64xf16, {encoding}>"
+    (dot,) = read(
+        f'%a = "x.make"() : () -> {kind} '
+        f'%d = "tt.dot"(%a, %a, %a) : ({kind}, {kind}, {kind}) -> {kind}'
+    ).dots
+    return dot.encoding
 
 
 def test_both_spellings_are_one_kind() -> None:
-    old, new = parse_encoding(DPAS), parse_encoding(DPAS.replace("triton_intel_gpu", "ttig"))
-    assert old.is_dpas
-    assert new.is_dpas
-    assert old.parameters == new.parameters
-    assert old.integers("warpsPerCTA") == (8, 1)
+    old, new = (
+        read(f'%a = "x.make"() : () -> tensor<64x64xf16, {operand(0, text)}>')
+        for text in (DPAS, DPAS.replace("triton_intel_gpu", "ttig"))
+    )
+    assert (old.dialect, new.dialect) == ("none", "none")  # a parent is not what the tensor has
+    assert old.dpas == new.dpas
+    assert old.dpas[0].warps_per_cta == (8, 1)
 
 
 def test_encodings_nest() -> None:
-    deep = parse_encoding(f"#ttg.slice<{{dim = 1, parent = {operand(0).text}}}>")
-    assert deep.short == "slice of dot operand 0 of dpas"
-    assert deep.parent is not None
-    assert deep.parent.is_dpas_operand
-    assert deep.parent.parent == parse_encoding(DPAS) or deep.parent.parent is not None
+    deep = f"#ttg.slice<{{dim = 1, parent = {operand(0)}}}>"
+    assert dot_layout(deep) == "slice of dot operand 0 of dpas"
 
 
 def test_linear_and_lists_of_lists() -> None:
-    linear = parse_encoding(
-        "#ttg.linear<{register = [[0, 1], [0, 2]], lane = [[1, 0]], warp = [], block = []}>"
+    """Four elements side by side in a thread: 8 B of halves in one access."""
+    linear = (
+        "#ttg.linear<{register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0]], "
+        "warp = [], block = []}>"
     )
-    assert linear.kind == "linear"
-    assert contiguous_per_thread(linear, 2) == 4
+    pointers, values = f"tensor<16x4x!tt.ptr<f16>, {linear}>", f"tensor<16x4xi32, {linear}>"
+    row = f"tensor<4xi32, #ttg.slice<{{dim = 0, parent = {linear}}}>>"
+    one = f"tensor<1x4xi32, {linear}>"
+    (load,) = read(
+        f'%p = "x.base"() : () -> !tt.ptr<f16> '
+        f'%s = "tt.splat"(%p) : (!tt.ptr<f16>) -> {pointers} '
+        f'%r = "tt.make_range"() <{{start = 0 : i32, end = 4 : i32}}> : () -> {row} '
+        f'%e = "tt.expand_dims"(%r) <{{axis = 0 : i32}}> : ({row}) -> {one} '
+        f'%b = "tt.broadcast"(%e) : ({one}) -> {values} '
+        f'%q = "tt.addptr"(%s, %b) : ({pointers}, {values}) -> {pointers} '
+        f'%x = "tt.load"(%q) : ({pointers}) -> tensor<16x4xf16, {linear}>'
+    ).accesses
+    assert (load.contiguity, load.bytes_per_access) == (4, 8)
 
 
 @pytest.mark.parametrize(
@@ -64,74 +104,61 @@ def test_linear_and_lists_of_lists() -> None:
     ],
 )
 def test_unknown_bodies_are_kept_as_text(text: str) -> None:
-    encoding = parse_encoding(text)
-    assert encoding.text == text
-    assert encoding.parameters == {}
-
-
-def test_what_is_no_encoding_is_refused() -> None:
-    with pytest.raises(UnreadableLevelError):
-        parse_encoding("tensor<4xf32>")
-
-
-def test_tiles_and_orders() -> None:
-    assert tile(parse_encoding(BLOCKED), (128, 64)) == (16, 64)
-    assert tile(parse_encoding(DPAS), (128, 64)) == (128, 32)
-    assert tile(operand(0), (128, 64)) == (128, 16)
-    assert tile(operand(1), (64, 64)) == (16, 32)
-    column = parse_encoding(f"#ttg.slice<{{dim = 1, parent = {BLOCKED}}}>")
-    assert tile(column, (128,)) == (16,)
-    assert order(column, 1) == (0,)
-    assert contiguous_per_thread(parse_encoding(BLOCKED), 2) == 8
+    found = read(f'%a = "x.make"() : () -> tensor<64x64xf16, {text}>')
+    assert found.encodings == {text: 1}
+    assert slm_bytes(text, text, "64x64") == 0
+    if text.endswith("]}>"):  # what is not read is not the same
+        assert slm_bytes(text, text.replace("+4", "+8"), "64x64") is None
 
 
 def test_dpas_to_its_own_first_operand_is_free() -> None:
-    dpas = parse_encoding(DPAS)
-    assert conversion_slm_bytes(dpas, operand(0), (128, 64), 16) == 0
-    assert conversion_slm_bytes(dpas, dpas, (128, 64), 16) == 0
-    # The second operand is held by other threads.
-    assert conversion_slm_bytes(dpas, operand(1), (128, 64), 16) != 0
+    assert slm_bytes(DPAS, operand(0), "128x64") == 0
+    assert slm_bytes(DPAS, DPAS, "128x64") == 0
+    # The second operand is held by other threads: 64 columns padded by one, of 128 rows.
+    assert slm_bytes(DPAS, operand(1), "128x64") == 128 * (32 + 1) * 2
     # With warps side by side a row of the result is spread over them.
     spread = DPAS.replace("[8, 1]", "[4, 2]")
-    assert conversion_slm_bytes(parse_encoding(spread), operand(0, spread), (128, 64), 16) != 0
+    assert slm_bytes(spread, operand(0, spread), "128x64") == 64 * (64 + 1) * 2
 
 
 def test_dpas_to_blocked_goes_through_a_padded_tile() -> None:
     # Seen in flash attention: 128 rows of 64 + 8 halves are 18432 B.
-    found = conversion_slm_bytes(parse_encoding(DPAS), parse_encoding(BLOCKED), (128, 64), 16)
-    assert found == 128 * (64 + 8) * 2
+    assert slm_bytes(DPAS, BLOCKED, "128x64") == 128 * (64 + 8) * 2
 
 
 def test_equal_ownership_is_a_register_move() -> None:
     # One row of a slice of [1, 8] x [1, 16] x [1, 4] is the one-dimensional layout.
-    flat = parse_encoding(
+    flat = (
         "#ttg.blocked<{sizePerThread = [8], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>"
     )
-    row = parse_encoding(
+    row = (
         "#ttg.slice<{dim = 0, parent = #ttg.blocked<{sizePerThread = [1, 8], "
         "threadsPerWarp = [1, 16], warpsPerCTA = [1, 4], order = [1, 0]}>}>"
     )
-    assert ownership(flat, (512,)) == ownership(row, (512,))
-    assert conversion_slm_bytes(flat, row, (512,), 32) == 0
-    other = parse_encoding(
-        "#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [16], warpsPerCTA = [4], order = [0]}>"
-    )
-    assert conversion_slm_bytes(flat, other, (512,), 32) == 512 * 4
+    assert slm_bytes(flat, row, "512", "f32") == 0
+    other = flat.replace("[8]", "[4]")
+    assert slm_bytes(flat, other, "512", "f32") == 512 * 4
 
 
-def test_ownership_of_a_blocked_layout() -> None:
-    layout = parse_encoding(
+def test_a_linear_layout_that_owns_the_same_is_a_register_move() -> None:
+    """Columns: 1 in a thread, 2 by the first lane bit. Rows: 1 by the second lane bit, 2 by the
+    warp bit, 4 by repetition."""
+    blocked = (
         "#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [2, 2], "
         "warpsPerCTA = [2, 1], order = [1, 0]}>"
     )
-    registers, lanes, warps = ownership(layout, (8, 4)) or ((), (), ())
-    # Columns: 1 in a thread, 2 by the first lane bit. Rows: 1 by the second lane bit, 2 by the
-    # warp bit, 4 by repetition.
-    assert registers == ((0, 1), (4, 0))
-    assert lanes == ((0, 2), (1, 0))
-    assert warps == ((2, 0),)
+    linear = (
+        "#ttg.linear<{register = [[0, 1], [4, 0]], lane = [[0, 2], [1, 0]], "
+        "warp = [[2, 0]], block = []}>"
+    )
+    assert slm_bytes(blocked, linear, "8x4") == 0
+    assert slm_bytes(blocked, linear.replace("[[0, 2], [1, 0]]", "[[1, 0], [0, 2]]"), "8x4") != 0
+
+
+def test_predicates_go_through_memory_as_bytes() -> None:
+    assert slm_bytes(DPAS, BLOCKED, "128x64", "i1") == 128 * (64 + 8)
 
 
 def test_unknown_layouts_cost_an_unknown_amount() -> None:
-    mma = parse_encoding("#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0}>")
-    assert conversion_slm_bytes(mma, parse_encoding(BLOCKED), (128, 64), 16) is None
+    mma = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0}>"
+    assert slm_bytes(mma, BLOCKED, "128x64") is None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from xesmith.evidence.mlir import check_bounds, parse_module, parse_type
-from xesmith.evidence.unreadable import UnreadableLevelError
+from tests.mlir_facade import parse_module, parse_type
+from xesmith.errors import UnreadableLevelError
 from xesmith.ir_bounds import MAX_NESTING
+from xesmith.passes.mlir import check_bounds
 
 pytestmark = pytest.mark.mlir
 

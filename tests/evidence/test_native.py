@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from xesmith.device import load_device
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence import Evidence, read
 from xesmith.evidence.native import parse_assembly, read_native, read_ze_info
 from xesmith.evidence.record import Native, NativeLoop
-from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.ghost.launch import Program
 from xesmith.lowering import Lowerer
 from xesmith.toolchain import Toolchain

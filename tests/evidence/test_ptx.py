@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.ptx import read_ptx
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 if TYPE_CHECKING:
     from xesmith.lowering.record import Lowering

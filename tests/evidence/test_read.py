@@ -14,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from xesmith.errors import ToolchainError
 from xesmith.evidence import Evidence, lowered_content, lowered_hash, read, schema
 from xesmith.lowering.record import Failure
+from xesmith.passes.plugin import load_plugin
 
 if TYPE_CHECKING:
     from xesmith.lowering.record import Lowering
@@ -113,8 +115,19 @@ def test_ir_that_no_reader_knows_is_named(cuda_lowering: Lowering, tmp_path: Pat
     levels = {**cuda_lowering.levels, "ttir_generic": str(strange)}
     found = read(replace(cuda_lowering, levels=levels))
     assert found.ttir is None
-    assert "does not understand this file: IndexError" in found.not_read["ttir"]
+    assert "malformed tt.dot" in found.not_read["ttir"]
     assert found.ttgir is not None
+
+
+@pytest.mark.mlir
+def test_without_the_passes_nothing_is_read(
+    cuda_lowering: Lowering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One error with a remedy: a level that is not read would look like a fault of the kernel."""
+    monkeypatch.setenv("XESMITH_PASSES", "/nowhere/XeSmithPasses.so")
+    monkeypatch.setattr("xesmith.passes.pipeline.load_plugin", load_plugin.__wrapped__)
+    with pytest.raises(ToolchainError, match="XESMITH_PASSES names no file"):
+        read(cuda_lowering)
 
 
 @pytest.mark.mlir

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence import Evidence
 from xesmith.evidence.record import Spirv
 from xesmith.evidence.spirv import block_io_kind, is_dpas, read_spirv
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 TEXT = """
 ; SPIR-V

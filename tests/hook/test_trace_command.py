@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.hook.cases import BEGIN
@@ -121,3 +122,29 @@ def test_a_transform_that_is_not_there_stops_the_program_before_it_starts(tmp_pa
     assert done.returncode == 2
     assert "there is no transform 'json:nothing'" in done.stderr
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.intel
+def test_show_as_sarif_points_at_the_kernels_file(traces, trace_command, repository):
+    log = json.loads(trace_command("show", traces[0], "--no-native", "--format", "sarif"))
+    schema = repository / "tests" / "report" / "sarif" / "sarif-2.1.0-rtm.5.json"
+    jsonschema.Draft4Validator(json.loads(schema.read_text("utf-8"))).validate(log)
+    assert log["runs"][0]["tool"]["driver"]["name"] == "xesmith"
+
+
+@pytest.mark.mlir
+def test_a_trace_knows_no_grid_whatever_it_states(traces, trace_command):
+    (event, *_) = (
+        json.loads(line) for line in (traces[0] / "index.jsonl").read_text().splitlines()
+    )
+    file = traces[0] / "kernels" / event["folder"] / "lowering.json"
+    recorded = json.loads(file.read_text())
+    assert recorded["launch"]["grid"] is None
+    recorded["launch"]["grid"] = [1, 1, 1]  # as earlier versions wrote it
+    file.write_text(json.dumps(recorded))
+    shown = json.loads(trace_command("show", traces[0], "--no-native", "--json"))
+    for kernel in shown["kernels"]:
+        evidence = kernel["evidence"]
+        assert evidence["launch"]["grid"] is None
+        assert evidence["ttir"]["program_groups"] == []
+        assert evidence["derived"]["prediction"]["why_not"] == "no launch is known"

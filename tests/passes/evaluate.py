@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xesmith.evidence.mlir import Operation, Value, parse_module
+from tests.mlir_facade import Operation, Value, parse_module
 
 _DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,

@@ -23,7 +23,7 @@ def test_list_names_every_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["passes", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     names = [item["name"] for item in listed["passes"]]
-    assert len(names) == 14
+    assert len(names) == 17
     assert "xesmith-check-block-io" in names
 
 

@@ -10,6 +10,7 @@ from xesmith.cascade.overflow import overflows
 from xesmith.device import Device
 from xesmith.evidence.record import Evidence
 from xesmith.findings.record import Finding
+from xesmith.ghost.launch import ANY_GRID
 from xesmith.lowering.record import Failure, GhostRun
 
 
@@ -51,7 +52,16 @@ def examine(run: GhostRun, device: Device, *, variant: str | None = None) -> Exa
         failure=run.failure,
         variant=variant,
         made_bytes=run.made_bytes,
-        overflows=tuple(sorted({line for item in run.lowerings for line in overflows(item)})),
+        overflows=tuple(
+            sorted(
+                {
+                    line
+                    for item in run.lowerings
+                    if item.launch.grid != ANY_GRID
+                    for line in overflows(item)
+                }
+            )
+        ),
     )
 
 

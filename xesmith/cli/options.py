@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from xesmith.errors import UsageError, nearest
+
 SpecOption = Annotated[
     Path | None,
     typer.Option("--spec", help="AI-bench spec; default: spec.yaml beside the kernel."),
@@ -30,3 +32,21 @@ StageFolderOption = Annotated[
     list[Path] | None,
     typer.Option("--stage-folder", help="Folder with further stages, <stage>/STAGE.md each."),
 ]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="text (default), json, or sarif (SARIF 2.1.0)."),
+]
+FORMATS = ("text", "json", "sarif")
+
+
+def chosen_format(given: str | None, as_json: bool) -> str:
+    """The format that --format or --json asks for.
+
+    Raises:
+        UsageError: there is no such format, or both ask for another.
+    """
+    if given is not None and given not in FORMATS:
+        raise UsageError(f"unknown format '{given}'", remedy=nearest(given, FORMATS))
+    if as_json and given not in (None, "json"):
+        raise UsageError(f"--json and --format {given} contradict each other")
+    return "json" if as_json else given or "text"

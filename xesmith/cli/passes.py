@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,14 @@ from xesmith.cli.common import (
     progress,
     table,
 )
-from xesmith.cli.options import SpecOption, TargetOption, ToolchainOption, VariantOption
+from xesmith.cli.options import (
+    FormatOption,
+    SpecOption,
+    TargetOption,
+    ToolchainOption,
+    VariantOption,
+    chosen_format,
+)
 from xesmith.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -84,6 +91,7 @@ def run_command(
         str | None,
         typer.Option("--fail-on", help="Exit with 1 at findings this severe: warning|note."),
     ] = None,
+    output_format: FormatOption = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Run passes on a dump, or on each launch of a kernel; print findings, report or IR.
@@ -94,6 +102,7 @@ def run_command(
     from xesmith.passes.dump import SUFFIXES, with_launch
     from xesmith.passes.pipeline import full_pipeline, run_pipeline
 
+    shown_as = chosen_format(output_format, as_json)
     if fail_on is not None and fail_on not in _SEVERITIES:
         raise UsageError(f"unknown severity '{fail_on}'", remedy=nearest(fail_on, _SEVERITIES))
     if level is not None and level not in _LEVELS:
@@ -116,7 +125,7 @@ def run_command(
             file, level or "ttgir", spec, variant, target, toolchain
         ):
             given = pipeline if launch is None else with_launch(pipeline, launch)
-            keep = shows_ir or as_json or output is not None
+            keep = shows_ir or shown_as == "json" or output is not None
             results.append((title, run_pipeline(text, given, keep_text=keep)))
     if not results:
         print(f"no {level or 'ttgir'} of a launch of {file}", file=sys.stderr)
@@ -127,8 +136,10 @@ def run_command(
                 f"{len(results)} launches for one file", remedy="use --json, which holds them all"
             )
         output.write_text(results[0][1].text, "utf-8")
-    if as_json:
+    if shown_as == "json":
         print_json({"modules": [{"name": title, **asdict(result)} for title, result in results]})
+    elif shown_as == "sarif":
+        print_json(_sarif(results, file))
     else:
         for title, result in results:
             _show(title, result, file, shows_ir=shows_ir)
@@ -136,6 +147,16 @@ def run_command(
     if fail_on is not None and set(found) & set(_SEVERITIES[: _SEVERITIES.index(fail_on) + 1]):
         return EXIT_NO_IMPROVEMENT
     return EXIT_OK
+
+
+def _sarif(results: Sequence[tuple[str, PassResult]], file: Path) -> dict[str, Any]:
+    from xesmith.report.sarif import result_of_pass, sarif_log
+
+    return sarif_log(
+        result_of_pass(finding, title, str(file))
+        for title, result in results
+        for finding in result.findings
+    )
 
 
 def _may_change(pipeline: str) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +10,13 @@ import typer
 
 from xesmith.cli.common import EXIT_OK, PANEL_KERNELS, JsonFlag, print_json, progress, table
 from xesmith.cli.findings_text import listed, show_finding
+from xesmith.cli.options import FormatOption, chosen_format
 from xesmith.errors import ToolchainError, UsageError, nearest
 
 if TYPE_CHECKING:
     from xesmith.evidence.record import Evidence
     from xesmith.findings.record import Finding
+    from xesmith.hook.judged import JudgedKernel
     from xesmith.hook.read import Trace, TracedKernel
 
 _DeviceOption = Annotated[
@@ -41,27 +41,6 @@ def register(app: typer.Typer) -> None:
     app.add_typer(trace, rich_help_panel=PANEL_KERNELS)
 
 
-@dataclass(frozen=True)
-class _Judged:
-    kernel: TracedKernel
-    device: str
-    evidence: Evidence
-    findings: tuple[Finding, ...]
-    was_shown: bool
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "folder": str(self.kernel.folder),
-            "hash": self.kernel.hash,
-            "device": self.device,
-            "transform": self.kernel.event.get("transform"),
-            "from_cache": self.kernel.event.get("from_cache"),
-            "seconds": self.kernel.lowering.seconds,
-            "evidence": self.evidence.model_dump(mode="json"),
-            "findings": [finding.model_dump(mode="json") for finding in self.findings],
-        }
-
-
 def show(
     folder: Annotated[Path, typer.Argument(help="The trace folder.")],
     kernel: Annotated[
@@ -70,16 +49,21 @@ def show(
     target: _DeviceOption = None,
     native: _NativeOption = True,
     new: Annotated[bool, typer.Option("--new", help="Only what no earlier call showed.")] = False,
+    output_format: FormatOption = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show the kernels of a trace with their evidence, and the findings with their lines."""
     from xesmith.hook.read import read_trace
 
+    shown_as = chosen_format(output_format, as_json)
     trace = read_trace(folder)
-    judged = _judge(trace, _named(trace, kernel), target, native, quiet=as_json)
+    judged = _judge(trace, _named(trace, kernel), target, native, quiet=shown_as != "text")
     if new:
         judged = [item for item in judged if not item.was_shown]
-    if as_json:
+    if shown_as == "sarif":
+        print_json(_sarif(judged))
+        return EXIT_OK
+    if shown_as == "json":
         print_json(
             {
                 "trace": str(folder),
@@ -167,10 +151,8 @@ def _judge(
     native: bool,
     *,
     quiet: bool,
-) -> list[_Judged]:
-    from xesmith import cost, evidence
-    from xesmith.findings import judge
-    from xesmith.hook.read import device_of, with_native
+) -> list[JudgedKernel]:
+    from xesmith.hook.judged import judge_kernel
     from xesmith.toolchain.native import find_native
 
     tools = None
@@ -179,28 +161,12 @@ def _judge(
             tools = find_native()
         except ToolchainError:
             tools = None  # told as a level that is not read
-    judged: list[_Judged] = []
     with progress(quiet=quiet) as shown:
         shown.say(f"reading {len(kernels)} kernels of {trace.path}")
-        for kernel in kernels:
-            device = device_of(kernel, target)
-            lowering = with_native(kernel, device, tools)
-            read = cost.derive(
-                evidence.read(lowering),
-                device,
-                lowered_hash=evidence.lowered_hash(lowering) or "",
-            )
-            findings = judge(read, device)
-            known = kernel.folder / f"findings-{device.name}.json"
-            was_shown = known.is_file()
-            if not was_shown:
-                found = [finding.model_dump(mode="json") for finding in findings]
-                known.write_text(json.dumps(found), encoding="utf-8")
-            judged.append(_Judged(kernel, device.name, read, findings, was_shown))
-    return judged
+        return [judge_kernel(kernel, target, tools) for kernel in kernels]
 
 
-def _row(number: int, item: _Judged) -> list[str]:
+def _row(number: int, item: JudgedKernel) -> list[str]:
     seconds = item.kernel.lowering.seconds
     transform: dict[str, Any] = item.kernel.event.get("transform") or {}
     return [
@@ -237,10 +203,25 @@ def _numbers(evidence: Evidence) -> list[int | None]:
     return [None] * (len(_COLUMNS) - 1) + [shared]
 
 
-def _show_findings(judged: Sequence[_Judged]) -> None:
+def _show_findings(judged: Sequence[JudgedKernel]) -> None:
     """Each finding once for all configurations of a kernel, with the numbers of those."""
-    findings: dict[tuple[str, str, str, int | None], tuple[Finding, _Judged, list[int]]] = {}
+    findings = _distinct(judged)
     not_read: dict[tuple[str, str, str], list[int]] = {}
+    for number, item in enumerate(judged, 1):
+        if item.evidence.ptx is None:  # where there is PTX, there is nothing below that we read
+            for level, why in item.evidence.not_read.items():
+                not_read.setdefault((item.evidence.kernel, level, why), []).append(number)
+    for severity in ("error", "warning", "note"):
+        for finding, item, numbers in findings:
+            if finding.severity == severity:
+                show_finding(finding, item.kernel.lines(), numbers)
+    for (kernel, level, why), numbers in not_read.items():
+        print(f"{kernel} ({listed(numbers)}): {level} not read: {why}")
+
+
+def _distinct(judged: Sequence[JudgedKernel]) -> list[tuple[Finding, JudgedKernel, list[int]]]:
+    """Each finding once for all configurations of a kernel, with the numbers of these."""
+    findings: dict[tuple[str, str, str, int | None], tuple[Finding, JudgedKernel, list[int]]] = {}
     for number, item in enumerate(judged, 1):
         kernel, file = item.evidence.kernel, item.kernel.lowering.launch.file
         for finding in item.findings:
@@ -248,18 +229,26 @@ def _show_findings(judged: Sequence[_Judged]) -> None:
             _, _, numbers = findings.setdefault(key, (finding, item, []))
             if number not in numbers:
                 numbers.append(number)
-        if item.evidence.ptx is None:  # where there is PTX, there is nothing below that we read
-            for level, why in item.evidence.not_read.items():
-                not_read.setdefault((kernel, level, why), []).append(number)
-    for severity in ("error", "warning", "note"):
-        for finding, item, numbers in findings.values():
-            if finding.severity == severity:
-                show_finding(finding, item.kernel.lines(), numbers)
-    for (kernel, level, why), numbers in not_read.items():
-        print(f"{kernel} ({listed(numbers)}): {level} not read: {why}")
+    return list(findings.values())
 
 
-def _difference(before: _Judged | None, after: _Judged | None) -> dict[str, Any]:
+def _sarif(judged: Sequence[JudgedKernel]) -> dict[str, Any]:
+    from xesmith.report.sarif import result_of, sarif_log
+
+    return sarif_log(
+        result_of(
+            finding,
+            item.kernel.lowering.launch.file,
+            item.kernel.lines(),
+            device=item.device,
+            configuration=_configuration(item.kernel),
+            configurations=len(numbers),
+        )
+        for finding, item, numbers in _distinct(judged)
+    )
+
+
+def _difference(before: JudgedKernel | None, after: JudgedKernel | None) -> dict[str, Any]:
     either = after or before
     assert either is not None
     hashes = [

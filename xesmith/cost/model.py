@@ -76,6 +76,8 @@ def predict(evidence: Evidence, device: Device) -> Prediction:
         return _not_predicted(f"{device.name} has no {', '.join(missing)}")
     if device.kind != "xpu":
         return _not_predicted("the model knows Intel GPUs only")
+    if evidence.launch["grid"] is None:
+        return _not_predicted("no launch is known")
     for level in ("ttir", "ttgir", "native"):
         if getattr(evidence, level) is None:
             reason = evidence.not_read.get(level)

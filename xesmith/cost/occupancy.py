@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Literal
 
 from xesmith.device import Device
@@ -29,6 +29,8 @@ def residency(evidence: Evidence, device: Device) -> Residency | None:
     xves = device.xves_per_xe_core
     if native is None or ttgir is None or not xves or not device.grf_modes:
         return None
+    if native.slm_bytes is None:
+        return None
     try:
         threads = device.threads_per_xve(native.grf_count) * xves
     except UsageError:
@@ -43,8 +45,12 @@ def residency(evidence: Evidence, device: Device) -> Residency | None:
     fitting = min(by_threads, by_slm)
     if fitting == 0:
         return None
-    x, y, z = evidence.launch["grid"]
-    per_core = None if device.xe_cores is None else max(1, ceil(x * y * z / device.xe_cores))
+    grid = evidence.launch["grid"]
+    per_core = (
+        None
+        if grid is None or device.xe_cores is None
+        else max(1, ceil(prod(grid) / device.xe_cores))
+    )
     most_threads = device.threads_per_xve(min(128, device.grf_modes[-1])) * xves
     limit: Limit = "none"
     if per_core is not None and per_core < fitting:

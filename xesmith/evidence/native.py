@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import yaml
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.record import Native, NativeLoop, Send2D, Site
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -521,7 +521,7 @@ def read_native(
     *,
     kernel: str | None = None,
     arguments: Sequence[str] = (),
-    shared_bytes: int = 0,
+    shared_bytes: int | None = 0,
     source_file: str | None = None,
 ) -> Native:
     """Reads the two files of one kernel.
@@ -532,6 +532,7 @@ def read_native(
         kernel: its name in `.ze_info`; None where it holds one only.
         arguments: names of the kernel's run-time arguments, in order.
         shared_bytes: Triton's `shared`; `.ze_info` says 0 where SLM is passed as an argument.
+            None: not known.
         source_file: the kernel's file: lines of other files are not its lines.
 
     Raises:
@@ -569,10 +570,10 @@ def read_native(
         simd_size=simd_size,
         spill_bytes_per_thread=spill_bytes,
         spill_bytes_per_lane=spill_bytes / simd_size,
-        private_bytes_per_thread=int(environment.get("private_size", 0)),
-        slm_bytes=max(shared_bytes, int(environment.get("slm_size", 0))),
-        barrier_count=int(environment.get("barrier_count", 0)),
-        hardware_threads_per_xve=int(environment.get("eu_thread_count", 0)),
+        private_bytes_per_thread=_number(environment, "private_size"),
+        slm_bytes=_slm_bytes(environment, shared_bytes, code),
+        barrier_count=_number(environment, "barrier_count"),
+        hardware_threads_per_xve=_number(environment, "eu_thread_count"),
         has_dpas=bool(environment.get("has_dpas", False)),
         bank_conflicts=assembly.bank_conflicts,
         sends_2d=tuple(
@@ -584,6 +585,23 @@ def read_native(
         register_allocator=assembly.register_allocator,
         **_mix(code),
     )
+
+
+def _number(environment: Mapping[str, Any], name: str) -> int | None:
+    """`.ze_info` leaves out what is 0; it is null where a listing alone told the rest."""
+    value = environment.get(name, 0)
+    return None if value is None else int(value)
+
+
+def _slm_bytes(
+    environment: Mapping[str, Any], shared_bytes: int | None, code: Sequence[Instruction]
+) -> int | None:
+    """None: it has messages to SLM, and nothing tells how much it holds."""
+    stated = _number(environment, "slm_size") or 0
+    if shared_bytes is None:
+        uses_slm = any(item.kind in ("slm", "slm_atomic") for item in code)
+        return None if uses_slm and not stated else stated
+    return max(shared_bytes, stated)
 
 
 def _innermost(spans: Sequence[_Span], length: int) -> list[int | None]:

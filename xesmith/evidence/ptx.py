@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.record import Ptx
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _VECTOR = re.compile(r"\.v([248])(?=\.|$)")

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from xesmith.errors import NOT_UNDERSTOOD, UnreadableLevelError
 from xesmith.evidence.native import read_native
 from xesmith.evidence.ptx import read_ptx
 from xesmith.evidence.record import Evidence, Native, Send2D, Site, Ttgir
 from xesmith.evidence.spirv import read_spirv
 from xesmith.evidence.ttgir import read_ttgir
 from xesmith.evidence.ttir import read_ttir
-from xesmith.evidence.unreadable import UnreadableLevelError
 from xesmith.lowering.record import Lowering
 
 _T = TypeVar("_T")
@@ -26,14 +26,6 @@ _DEBUG_OPCODES = frozenset(
         "OpMemberName", "OpModuleProcessed",
     }
 )  # fmt: skip
-_NOT_UNDERSTOOD = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 _ID = re.compile(r"%\w+")
 
 
@@ -55,7 +47,7 @@ def read(lowering: Lowering) -> Evidence:
             missing[name] = f"the file of level {name} can't be read: {error}"
         except UnreadableLevelError as error:
             missing[name] = error.what
-        except _NOT_UNDERSTOOD as error:
+        except NOT_UNDERSTOOD as error:
             # A compiler newer than the reader: name it, and count nothing as read.
             kind = type(error).__name__
             missing[name] = f"the reader of {name} does not understand this file: {kind}: {error}"
@@ -63,10 +55,12 @@ def read(lowering: Lowering) -> Evidence:
 
     launch = lowering.launch
     shared = lowering.metadata.get("shared")
-    shared_bytes = shared if isinstance(shared, int) else 0
+    shared_bytes = shared if isinstance(shared, int) else None
     ttir = level("ttir", ("ttir_generic",), lambda t: read_ttir(t[0], launch))
     ttgir = level(
-        "ttgir", ("ttgir_generic",), lambda t: read_ttgir(t[0], launch, lowering.metadata)
+        "ttgir",
+        ("ttgir_generic",),
+        lambda t: read_ttgir(t[0], launch, lowering.metadata),
     )
     spirv = level("spirv", ("spirv_text",), lambda t: read_spirv(t[0]))
     native = level(
@@ -78,7 +72,7 @@ def read(lowering: Lowering) -> Evidence:
             kernel=_native_name(lowering),
             arguments=[n for n, kind in launch.signature.items() if kind != "constexpr"],
             shared_bytes=shared_bytes,
-            source_file=launch.file,
+            source_file=launch.file or None,
         ),
     )
     if native is not None and ttgir is not None:

@@ -271,10 +271,10 @@ class Native(Fact):
     simd_size: int  # lanes per instruction that IGC chose
     spill_bytes_per_thread: int
     spill_bytes_per_lane: float
-    private_bytes_per_thread: int
-    slm_bytes: int  # the larger of Triton's `shared` and `.ze_info` slm_size
-    barrier_count: int
-    hardware_threads_per_xve: int
+    private_bytes_per_thread: int | None  # None, as below: not known of a dump
+    slm_bytes: int | None  # the larger of Triton's `shared` and `.ze_info` slm_size
+    barrier_count: int | None
+    hardware_threads_per_xve: int | None
     has_dpas: bool
     instructions: int
     dpas: int
@@ -335,7 +335,7 @@ class Evidence(Fact):
     device: str
     compiler: str
     native_compiler: str | None
-    launch: dict[str, Any]  # xesmith.ghost.launch.Launch as JSON
+    launch: dict[str, Any]  # xesmith.ghost.launch.Launch as JSON; grid null: no launch is known
     ttir: Ttir | None
     ttgir: Ttgir | None
     spirv: Spirv | None

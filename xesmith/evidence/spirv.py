@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.record import Spirv
-from xesmith.evidence.unreadable import UnreadableLevelError
 
 #: beyond this a module is not a kernel but an accident
 MAX_TEXT_BYTES = 256 * 1024 * 1024

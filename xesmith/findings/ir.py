@@ -86,13 +86,17 @@ def needless_mask(evidence: Evidence, device: Device) -> Iterator[Finding]:
             continue
         seen.add(key)
         check = "mask" if access.kind == "pointer" else "boundary check"
+        is_known = evidence.launch["grid"] is not None
         yield finding(
             "needless-mask",
             evidence,
             "ttir",
             access.site.line,
-            f"the {check} of this {access.op} is true for every element at the launched shape",
-            reason="the captured sizes are multiples of the block sizes",
+            f"the {check} of this {access.op} is true for every element "
+            + ("at the launched shape" if is_known else "in every launch of this binary"),
+            reason="the captured sizes are multiples of the block sizes"
+            if is_known
+            else "its constants, and the arguments' values where they were given, make it so",
             remedy="leave it out where sizes divide, by a constexpr that @triton.heuristics sets",
             severity="note",
         )

@@ -118,7 +118,7 @@ def slm_over_limit(evidence: Evidence, device: Device) -> Iterator[Finding]:
 
 def slm_bytes(evidence: Evidence) -> int | None:
     """SLM of a work-group from the lowest level that was read."""
-    if evidence.native is not None:
+    if evidence.native is not None and evidence.native.slm_bytes is not None:
         return evidence.native.slm_bytes
     if evidence.ttgir is not None and evidence.ttgir.shared_bytes is not None:
         return evidence.ttgir.shared_bytes

@@ -389,6 +389,8 @@ def slm_limits_occupancy(evidence: Evidence, device: Device) -> Iterator[Finding
     resident, occupied = residency(evidence, device), occupancy(evidence, device)
     if native is None or resident is None or occupied is None or resident.limited_by != "slm":
         return
+    if native.slm_bytes is None:
+        return
     by_threads = resident.threads_per_core // resident.sub_groups
     allocated = device.slm_allocated_bytes(native.slm_bytes)
     yield finding(

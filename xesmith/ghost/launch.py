@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
+#: stands where the grid of a launch is not known: what is proven for it holds for every grid
+ANY_GRID = (2**31 - 1, 2**31 - 1, 2**31 - 1)
+
 
 @dataclass(frozen=True)
 class TensorArg:
@@ -28,6 +31,7 @@ class Launch:
     `signature` maps each parameter to Triton's type ("*fp16", "i32", "constexpr");
     `values` maps each parameter to its value: a number, bool, string, None or TensorArg.
     `divisible_by_16` names the runtime parameters that Triton specialised on.
+    `grid` is ANY_GRID where only a compile was seen.
     `config_index` counts the configurations of `@triton.autotune`, from 0; None without it.
     """
 
@@ -46,14 +50,15 @@ class Launch:
     repeats: int = 1  # how often the program made this same launch
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """With null for a grid that is not known."""
+        return {**asdict(self), "grid": None if self.grid == ANY_GRID else self.grid}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Launch:
         fields: dict[str, Any] = {
             **data,
             "values": {k: _value(v) for k, v in data["values"].items()},
-            "grid": tuple(data["grid"]),
+            "grid": ANY_GRID if data["grid"] is None else tuple(data["grid"]),
             "divisible_by_16": tuple(data["divisible_by_16"]),
         }
         return cls(**fields)

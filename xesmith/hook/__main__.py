@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xesmith.errors import UsageError
 from xesmith.hook.install import child_environment
-from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, Settings
+from xesmith.hook.settings import DEFAULT_FOLDER, DEFAULT_LIMIT_BYTES, FINDINGS, Settings
 from xesmith.hook.transform import make_transform
 
 
@@ -30,7 +30,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--limit-bytes", type=int, default=DEFAULT_LIMIT_BYTES)
     parser.add_argument(
-        "--findings", action="store_true", help="show the trace's findings when the program ends"
+        "--findings",
+        action="store_true",
+        help="log findings as kernels are compiled, and show the others when the program ends",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     parser.add_argument("program", help="a script, or with -m a module")
@@ -39,7 +41,8 @@ def main(arguments: list[str]) -> int:
     folder = Path(os.path.abspath(given.out))
     try:
         transform = None if given.transform is None else make_transform(given.transform)
-        settings = Settings(folder, given.transform, given.limit_bytes)
+        reader = (os.environ.get(FINDINGS) or "1") if given.findings else ""
+        settings = Settings(folder, given.transform, given.limit_bytes, reader)
         environment = child_environment(settings, transform)
     except (UsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -37,6 +37,7 @@ from typing import Any
 from xesmith.errors import UsageError
 from xesmith.ghost.foreign import foreign
 from xesmith.hook.exchange import GenericPrinter, transformed
+from xesmith.hook.findings import FindingsReader
 from xesmith.hook.record import Compile, fill, level_name
 from xesmith.hook.settings import (
     DEFAULT_FOLDER,
@@ -69,6 +70,7 @@ class _Hook:
         self.settings = settings
         self.transform = transform
         self.trace: TraceFolder | None = None
+        self.findings: FindingsReader | None = None
         self.undo = contextlib.ExitStack()
 
 
@@ -83,6 +85,7 @@ def enable(
     *,
     transform: Callable[[str], str] | Sequence[str] | str | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    findings: bool | str = False,
 ) -> None:
     """Records every kernel that Triton compiles from now on, here and in child processes.
 
@@ -95,6 +98,9 @@ def enable(
             text, "module:function", or a command that filters it. A function that children
             cannot import works in this process alone.
         limit_bytes: a trace of this size takes no further kernel.
+        findings: log what is wrong with a kernel (logger "xesmith.hook") soon after it is
+            compiled, once in all processes; a string names the Python that has xesmith's
+            packages, where this one lacks them.
 
     Raises:
         UsageError: there is no such transform. Nothing else is raised: what fails is logged.
@@ -104,7 +110,8 @@ def enable(
     if made is not None and spec is None:
         _say_once(f"the transform {transform!r} cannot be imported by child processes: they go on"
                   " without it")  # fmt: skip
-    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes)
+    reader = findings if isinstance(findings, str) else "1" * findings
+    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, reader)
     _guarded(_replace)(settings, made)
 
 
@@ -144,6 +151,9 @@ def _replace(settings: Settings, transform: Transform | None) -> None:
             try:
                 hook.trace = TraceFolder(settings.folder, settings.limit_bytes)
                 _set_environment(hook)
+                if settings.findings:
+                    hook.findings = FindingsReader(settings.folder, settings.findings)
+                    undo.callback(hook.findings.close)
             except OSError as error:
                 _say_once(f"nothing is recorded: {error}")
             _installed = hook
@@ -361,6 +371,8 @@ def _after_fork() -> None:
     _thread = _Thread()
     if _installed is not None and _installed.trace is not None:
         _installed.trace.renew_lock()
+        if _installed.findings is not None:
+            _installed.findings.forget()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -383,6 +395,8 @@ def _record(hook: _Hook, kernel: Any, group: Mapping[str, str], compile_: Compil
     printer = _thread.printer = _thread.printer or GenericPrinter()
     if trace.add(name, kernel.hash, lambda folder: fill(folder, kernel, group, compile_, printer)):
         _logger.info("recorded %s in %s", name, trace.path)
+        if hook.findings is not None:
+            hook.findings.wake()
 
 
 def _record_failure(

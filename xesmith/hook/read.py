@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xesmith.device import Device, device_names, load_device
+from xesmith.device import Device, device_of_target, load_device
 from xesmith.errors import UsageError
 from xesmith.hook.source import FunctionText
 from xesmith.hook.trace import FUNCTIONS, INDEX, KERNELS, LOWERING, events
 from xesmith.lowering.native import add_native
-from xesmith.lowering.record import LEVEL_FILES, Lowering
+from xesmith.lowering.record import LEVEL_FILES, Lowering, without_launch
 from xesmith.toolchain.record import NativeTools
 
 
@@ -94,7 +94,7 @@ def read_trace(path: Path) -> Trace:
             remedy="make one: python -m xesmith.hook --out DIR SCRIPT",
         ) from error
     kernels = (
-        _kernel(path, event)
+        read_kernel(path, event)
         for event in lines
         if event["event"] == "kernel" and "folder" in event and "hash" in event
     )
@@ -106,8 +106,8 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-def _kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
-    """None where the folder was taken away since."""
+def read_kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
+    """The kernel of a line of the index; None where its folder was taken away since."""
     folder = path / KERNELS / Path(str(event["folder"])).name
     try:
         lowering = _lowering(folder)
@@ -138,7 +138,8 @@ def _lowering(folder: Path) -> Lowering:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"the record is damaged: {error}", where=str(file)) from error
     levels = {level: str(folder / name) for level, name in made.levels.items()}
-    return replace(made, levels=levels)
+    # Earlier traces state a grid of one program, which no compile knows.
+    return replace(without_launch(made), levels=levels)
 
 
 def device_of(kernel: TracedKernel, target: str | None) -> Device:
@@ -156,20 +157,14 @@ def device_of(kernel: TracedKernel, target: str | None) -> Device:
                 f"for {backend}"
             )
         return device
-    for name in device_names():
-        device = load_device(name)
-        if device.kind == backend and arch in (device.title, _capability(device)):
-            return device
+    found = device_of_target(backend, arch)
+    if found is not None:
+        return found
     raise UsageError(
         f"no device file is for {kernel.lowering.device}",
         where=str(kernel.folder),
         remedy="name the device: --target NAME",
     )
-
-
-def _capability(device: Device) -> str | None:
-    fact = device.fact("compute_capability")
-    return None if fact is None else str(fact.value).replace(".", "")
 
 
 def with_native(kernel: TracedKernel, device: Device, tools: NativeTools | None) -> Lowering:

@@ -13,6 +13,7 @@ from pathlib import Path
 FOLDER = "XESMITH_HOOK"
 TRANSFORM = "XESMITH_HOOK_TRANSFORM"
 LIMIT_BYTES = "XESMITH_HOOK_LIMIT_BYTES"
+FINDINGS = "XESMITH_HOOK_FINDINGS"
 #: the cache manager that the user had set for Triton, which ours then extends
 USERS_CACHE_MANAGER = "XESMITH_HOOK_CACHE_MANAGER"
 
@@ -27,11 +28,13 @@ DEFAULT_LIMIT_BYTES = 1 << 30
 @dataclass(frozen=True)
 class Settings:
     """folder: of the trace, absolute. transform: "module:function" or a command line, None for
-    none. limit_bytes: a trace that holds this much takes no further kernel."""
+    none. limit_bytes: a trace that holds this much takes no further kernel. findings: "" to log
+    none; "1", or the Python that has xesmith's packages, to log them as kernels are compiled."""
 
     folder: Path
     transform: str | None = None
     limit_bytes: int = DEFAULT_LIMIT_BYTES
+    findings: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -43,6 +46,7 @@ class Settings:
         made = cls(
             folder=Path(os.path.abspath(environment.get(FOLDER) or DEFAULT_FOLDER)),
             transform=environment.get(TRANSFORM) or None,
+            findings=environment.get(FINDINGS) or "",
         )
         limit = environment.get(LIMIT_BYTES)
         return replace(made, limit_bytes=int(limit)) if limit else made
@@ -54,6 +58,7 @@ class Settings:
             LIMIT_BYTES: str(self.limit_bytes),
             CACHE_MANAGER: OUR_CACHE_MANAGER,
             TRANSFORM: self.transform or "",
+            FINDINGS: self.findings,
         }
         users = environment.get(CACHE_MANAGER)
         if users and users != OUR_CACHE_MANAGER:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from xesmith.ghost.launch import Launch
+from xesmith.ghost.launch import ANY_GRID, Launch
 from xesmith.ghost.position import function_position
-from xesmith.lowering.options import OptionError, grf_mode, reported
+from xesmith.lowering.options import options_of_metadata
 
 #: a kernel calls few functions; more than this are not its own
 _LARGEST_FUNCTION_COUNT = 64
@@ -73,7 +73,7 @@ def launch_of(src: Any, metadata: Mapping[str, Any]) -> Launch:
         kernel=str(getattr(function, "__name__", src.name)).lstrip("@"),
         file=file,
         line=line,
-        grid=(1, 1, 1),
+        grid=ANY_GRID,
         signature={str(k): str(v) for k, v in src.signature.items()},
         values={},
         constexprs={
@@ -86,7 +86,7 @@ def launch_of(src: Any, metadata: Mapping[str, Any]) -> Launch:
             for path, found in attributes.items()
             if (name := _argument(path, names)) is not None and _is_divisible_by_16(found)
         ),
-        options=_options(metadata),
+        options={k: _plain(v) for k, v in options_of_metadata(metadata).items()},
     )
 
 
@@ -105,16 +105,6 @@ def _argument(path: Any, names: list[str]) -> str | None:
 
 def _is_divisible_by_16(attributes: Any) -> bool:
     return any(a[0] == "tt.divisibility" and a[1] % 16 == 0 for a in attributes)
-
-
-def _options(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if isinstance(metadata.get("grf_mode"), str):
-        try:
-            given["grf_mode"] = grf_mode(metadata["grf_mode"])
-        except OptionError:
-            given["grf_mode"] = metadata["grf_mode"]
-    return {k: _plain(v) for k, v in reported(given, metadata).items()}
 
 
 def _plain(value: Any) -> Any:

@@ -27,6 +27,7 @@ from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
 from xesmith.toolchain.record import NativeTools
 
 OCLOC_TIMEOUT_SECONDS = 180.0
+SPIRV_DIS_TIMEOUT_SECONDS = 60.0
 
 _LEVELS = ("zebin", "ze_info", "asm", "native_log")
 _DUMP_NAME = re.compile(r"_(?:(?P<retry>\d+)_)?simd\d+_.*\.asm$")
@@ -97,7 +98,7 @@ def add_native(
     folder = Path(spirv).parent
     levels = dict(lowering.levels)
     not_read = dict(lowering.not_read)
-    _disassemble_spirv(tools, Path(spirv), levels, not_read)
+    disassemble_spirv(tools, Path(spirv), levels, not_read)
     build, notes = _build_as_loaded(
         lowering, tools, folder, ocloc_device, larger_grf, retry_rule(triton_version), timeout_s
     )
@@ -180,7 +181,7 @@ def _run_ocloc(
         "IGC_DumpToCustomDir": str(dump),
     }
     try:
-        exit_code, log, timed_out = _run(command, environment, work, timeout_s)
+        exit_code, log, timed_out = run_tool(command, environment, work, timeout_s)
         made.seconds = time.perf_counter() - started
         log_path.write_text(log)
         made.levels["native_log"] = str(log_path)
@@ -200,10 +201,10 @@ def _run_ocloc(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(
+def run_tool(
     command: list[str], environment: Mapping[str, str], folder: Path, timeout_s: float
 ) -> tuple[int, str, bool]:
-    """(exit code, output, whether it was ended at its limit)."""
+    """(exit code, output, whether it was ended at its limit) of a native tool, run in `folder`."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -316,19 +317,22 @@ def _quote(listing: Path, file: str, source: str) -> None:
     listing.write_text("".join(out))
 
 
-def _disassemble_spirv(
+def disassemble_spirv(
     tools: NativeTools, spirv: Path, levels: dict[str, str], not_read: dict[str, str]
 ) -> None:
+    """Puts the text of a SPIR-V file into `levels`, or into `not_read` why there is none."""
     if not tools.spirv_dis:
         not_read["spirv_text"] = "spirv-dis is not on this machine"
         return
     path = spirv.parent / LEVEL_FILES["spirv_text"]
     command = [*tools.spirv_dis, "--no-color", "-o", str(path), str(spirv)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode == 0:
+    code, log, timed_out = run_tool(command, os.environ, spirv.parent, SPIRV_DIS_TIMEOUT_SECONDS)
+    if code == 0:
         levels["spirv_text"] = str(path)
     else:
-        not_read["spirv_text"] = f"spirv-dis: {done.stderr.strip()[:200]}"
+        said = log.strip().removeprefix("error: ").partition("; file '")[0]
+        said = "it does not end" if timed_out else said[:200] or f"exit code {code}"
+        not_read["spirv_text"] = f"spirv-dis: {said}"
 
 
 def _cause(log: str) -> str | None:

@@ -70,6 +70,18 @@ def reported(given: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str,
     return {**always, **given}
 
 
+def options_of_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a Launch tells of a compile of which only Triton's metadata is known."""
+    given: dict[str, Any] = {}
+    mode: Any = metadata.get("grf_mode")
+    if isinstance(mode, str):
+        try:
+            given["grf_mode"] = grf_mode(mode)
+        except OptionError:
+            given["grf_mode"] = mode
+    return reported(given, metadata)
+
+
 def grf_mode(value: Any) -> str:
     """Our name of a GRF mode: '128', '256', '512', 'auto' or 'default'."""
     name = _GRF_NAMES.get(str(value))

@@ -5,10 +5,10 @@ Standard library only: worker processes in foreign environments import it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from xesmith.ghost.launch import Launch
+from xesmith.ghost.launch import ANY_GRID, Launch
 
 #: file names of the levels inside a lowering's folder, in order of descent
 LEVEL_FILES = {
@@ -76,7 +76,7 @@ class Lowering:
     cached: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "launch": self.launch.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Lowering:
@@ -88,6 +88,13 @@ class Lowering:
             "suppress": tuple(data.get("suppress", ())),
         }
         return cls(**fields)
+
+
+def without_launch(lowering: Lowering) -> Lowering:
+    """A lowering of which only the compile was seen: no finding asks for what it cannot tell."""
+    launch = replace(lowering.launch, grid=ANY_GRID)
+    suppress = (*dict.fromkeys((*lowering.suppress, "2d-op-unchecked")),)
+    return replace(lowering, launch=launch, suppress=suppress)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from xesmith.device import Device
-from xesmith.errors import ToolchainError, UsageError
-from xesmith.evidence.mlir import check_bounds
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import ToolchainError, UnreadableLevelError, UsageError
 from xesmith.ghost.launch import Launch
 from xesmith.ir_bounds import MAX_TEXT_BYTES
 from xesmith.lowering.lowerer import target_json
+from xesmith.passes.mlir import check_bounds
 from xesmith.passes.pipeline import full_pipeline
 from xesmith.scratch import ScratchFolder
 from xesmith.toolchain import find_toolchain
@@ -25,11 +24,13 @@ _TASK = "xesmith.passes.generic_task:print_generic"
 _ERROR = re.compile(r":(\d+):(\d+)\)?: error: (.*)")
 
 
-def read_dump(path: Path, device: Device, toolchain: str | None = None) -> str:
+def read_dump(
+    path: Path, device: Device, toolchain: str | None = None, *, level: str | None = None
+) -> str:
     """The module in a file, in generic form.
 
     A file in generic form is read as it is. One as Triton prints it goes through a Triton that
-    knows `device`, in a worker process.
+    knows `device`, in a worker process. `level`: "ttir" or "ttgir"; None: the file's ending says.
 
     Raises:
         UsageError: no such file, or it is no text.
@@ -48,14 +49,19 @@ def read_dump(path: Path, device: Device, toolchain: str | None = None) -> str:
         check_bounds(text)
     except UnreadableLevelError as error:
         raise UnreadableLevelError(error.what, where=str(path)) from error
-    return text if _GENERIC in text else _through_triton(text, path, device, toolchain)
+    if _GENERIC in text:
+        return text
+    suffix = path.suffix if level is None else f".{level}"
+    return _through_triton(text, path, suffix, device, toolchain)
 
 
-def _through_triton(text: str, path: Path, device: Device, toolchain: str | None) -> str:
+def _through_triton(
+    text: str, path: Path, suffix: str, device: Device, toolchain: str | None
+) -> str:
     found = find_toolchain(toolchain, device.kind, native=False)
     arguments = {
         "text": text,
-        "suffix": path.suffix if path.suffix in (".ttir", ".ttgir") else ".ttir",
+        "suffix": suffix if suffix in (".ttir", ".ttgir") else ".ttir",
         "target": target_json(device),
     }
     with (

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xesmith.errors import UsageError, nearest
-from xesmith.evidence.mlir import bindings, check_bounds
-from xesmith.evidence.unreadable import UnreadableLevelError
+from xesmith.errors import UnreadableLevelError, UsageError, nearest
 from xesmith.lowering.generic import expand_aliases
+from xesmith.passes.mlir import bindings, check_bounds
 from xesmith.passes.plugin import load_plugin
 from xesmith.passes.reference import pass_names
 
@@ -28,6 +27,7 @@ CHECKS = (
 )
 _FINDINGS = "xesmith.findings"
 _REPORT = "xesmith.report"
+_EVIDENCE = "xesmith.evidence"
 _UNKNOWN_PASS = re.compile(r"'([^'\n]*)' does not refer to a registered pass")
 
 
@@ -49,12 +49,14 @@ class PassResult:
     findings: as the checks gave them: kind, severity ("warning" or "note"), message, why, mend,
     op, in_loop, numbers, and file, line, column where they are known.
     report: one object for each function, where `xesmith-report` ran; else ().
+    evidence: where `xesmith-evidence` ran; else None.
     """
 
     text: str
     findings: tuple[dict[str, Any], ...]
     report: tuple[dict[str, Any], ...]
     remarks: tuple[Remark, ...]
+    evidence: dict[str, Any] | None = None
 
 
 def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassResult:
@@ -78,6 +80,11 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
         check_bounds(expanded)  # aliases in aliases grow
         text = expanded
     mlir = load_plugin()
+    with bindings().lock:
+        return _run(mlir, text, pipeline, keep_text)
+
+
+def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
     context = bindings().context(len(text))
     said: list[Remark] = []
     manager = _manager(mlir, context, pipeline)
@@ -101,12 +108,14 @@ def run_pipeline(text: str, pipeline: str, *, keep_text: bool = True) -> PassRes
     operation = module.operation
     findings = _taken(operation, _FINDINGS)
     report = _taken(operation, _REPORT)
+    evidence = _taken(operation, _EVIDENCE)
     return PassResult(
         text=operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
         if keep_text
         else "",
         findings=tuple(json.loads(item.value) for item in findings) if findings else (),
         report=tuple(json.loads(report.value)) if report else (),
+        evidence=json.loads(evidence.value) if evidence else None,
         # Findings were said as diagnostics too: those are told once.
         remarks=tuple(r for r in said if not (r.message.startswith("[") and "] " in r.message)),
     )

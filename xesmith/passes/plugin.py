@@ -23,9 +23,9 @@ REFERENCE = "XeSmithPasses.md"
 
 _HERE = Path(__file__).resolve().parent
 _BUILD = _HERE.parents[1] / "build" / "passes"
-_REMEDY = (
-    "in a checkout: make passes; a wheel holds them where g++ and CMake were there when it was "
-    "built (apt-get install g++ cmake)"
+REMEDY = (
+    "in a checkout: make passes (it takes g++: apt-get install g++); elsewhere install xesmith "
+    "again, its wheel holds them"
 )
 
 
@@ -47,7 +47,7 @@ def plugin_folder() -> Path:
     for folder in (_BUILD, _HERE):
         if (folder / PLUGIN).is_file():
             return folder
-    raise ToolchainError("the MLIR passes are not built", where=str(_BUILD), remedy=_REMEDY)
+    raise ToolchainError("the MLIR passes are not built", where=str(_BUILD), remedy=REMEDY)
 
 
 def plugin_path() -> Path:
@@ -87,7 +87,7 @@ def load_plugin() -> Any:
         plugin = ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolchainError(
-            f"the MLIR passes do not load: {error}", where=str(path), remedy=_REMEDY
+            f"the MLIR passes do not load: {error}", where=str(path), remedy=REMEDY
         ) from error
     plugin.xesmithLLVMVersion.restype = ctypes.c_char_p
     built_for = plugin.xesmithLLVMVersion().decode()

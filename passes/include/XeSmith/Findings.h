@@ -35,6 +35,7 @@ private:
 /// The attribute that holds the findings.
 constexpr llvm::StringLiteral findingsAttribute = "xesmith.findings";
 constexpr llvm::StringLiteral reportAttribute = "xesmith.report";
+constexpr llvm::StringLiteral evidenceAttribute = "xesmith.evidence";
 
 /// File, line and column of the kernel's own code: a call site counts as its caller.
 FileLineColLoc kernelLocation(Location location);

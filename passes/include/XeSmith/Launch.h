@@ -13,13 +13,24 @@ struct ArgumentValue {
   std::string text; // the number as it was written
 };
 
-/// Reads `values=3=4096,K=512`: a function's arguments by number or name. An error at the module
-/// for what names no argument.
-FailureOr<SmallVector<ArgumentValue>> argumentValues(ModuleOp module, ArrayRef<std::string> values);
+/// The kernel: the function of that name, as Triton may have extended it, or the only one. Without
+/// a name the first that is public. Null where there is none.
+Operation *kernelOf(ModuleOp module, StringRef name = "");
+
+/// Reads `values=3=4096,K=512`: a kernel's arguments by number or name. An error at the kernel for
+/// what names no argument, unless `lenient`.
+FailureOr<SmallVector<ArgumentValue>> argumentValues(Operation *kernel, const Numbers &numbers,
+                                                     ArrayRef<std::string> values,
+                                                     bool lenient = false);
 
 /// `Numbers` that take the given values and grid for granted.
 FailureOr<Numbers> numbersOfLaunch(ModuleOp module, ArrayRef<std::string> values,
                                    ArrayRef<int64_t> grid);
+
+/// The same of one kernel; `names` of its arguments count where there is one for each.
+FailureOr<Numbers> numbersOfLaunch(Operation *kernel, ArrayRef<std::string> names,
+                                   ArrayRef<std::string> values, ArrayRef<int64_t> grid,
+                                   bool lenient);
 
 } // namespace mlir::xesmith
 

@@ -44,6 +44,77 @@ def Report : Pass<"xesmith-report", "::mlir::ModuleOp"> {
   ];
 }
 
+def Evidence : Pass<"xesmith-evidence", "::mlir::ModuleOp"> {
+  let summary = "Read a kernel as xesmith's evidence holds it, for one launch";
+  let description = [{
+    Writes JSON into the module's attribute `xesmith.evidence`: an object of `kernel` (dots,
+    accesses, loops, counts), `amounts` (FLOPs and bytes per program, symbolic and as means over
+    the grid; the programs of the grid by what they run) and `layouts` (the dialect, encodings,
+    DPAS parameters and layout conversions of TTGIR). xesmith's evidence records of TTIR and TTGIR
+    are made of it; docs/schema/evidence.schema.json tells what each field means.
+
+    Integers are bounded in each program of the grid up to 65536 programs, above that in all at
+    once. What is not proven is null. `reached` is false behind a condition that the launch never
+    fulfils. Why an access is no 2D block, or a dot not on DPAS, is said in the words of
+    `xesmith-check-block-io` and `xesmith-check-dpas`.
+
+    An operation that lacks what it must have, a load without a pointer or a dot of vectors, is an
+    error: nothing is guessed.
+
+    Before, with `names=x,n values=n=4096 grid=32,1,1`:
+
+    ```mlir
+    ^bb0(%arg0: !tt.ptr<f32>, %arg1: i32):
+      %x = "tt.load"(%p, %m) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (...) -> tensor<128xf32>
+    ```
+
+    After: the same operations, and
+
+    ```mlir
+    // the module's xesmith.evidence:
+    //   {"kernel": {"accesses": [ {"op": "load", "argument": "x", "mask_always_true": true, ...} ],
+    //               ...}, "amounts": {"bytes_loaded_per_program": 512, ...}, ...}
+    ```
+  }];
+  let options = [
+    Option<"kernel", "kernel", "std::string", "", "The kernel's name; without it the first function">,
+    ListOption<"names", "names", "std::string", "Names of the arguments, in order">,
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">,
+    ListOption<"alignments", "alignments", "std::string",
+               "Alignment in bytes of pointer arguments, by number or name: 0=64">
+  ];
+}
+
+def Ask : Pass<"xesmith-ask", "::mlir::ModuleOp"> {
+  let summary = "Tell what is proven of the operand of each `xesmith.ask`";
+  let description = [{
+    For tests of the passes, and for whoever wonders why a pass did not fire. A remark at each
+    operation `xesmith.ask` holds JSON: `low` and `high`, bounds in each program of the grid or one
+    pair for all; `text`, an expression of arguments; `slopes`, by how much a tensor grows along
+    each dimension; `argument`, the one that a pointer goes back to. What is not known is absent.
+
+    Before, with `grid=3`:
+
+    ```mlir
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    "xesmith.ask"(%pid) : (i32) -> ()
+    ```
+
+    After: the same operations, and
+
+    ```
+    remark: {"high":[0,1,2],"low":[0,1,2],"text":"pid0"}
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Checks
 //===----------------------------------------------------------------------===//
@@ -74,7 +145,7 @@ def CheckBlockIO : Pass<"xesmith-check-block-io", "::mlir::ModuleOp"> {
 
     ```
     kernel.py:18:25: warning: [load-not-2d-block] this load of 128x32xf16 cannot be a 2D block message
-    kernel.py:18:25: note: why: its pitch is `arg4` times 2 B, not known to be a multiple of 16 B
+    kernel.py:18:25: note: why: the pitch is the argument `arg4` times 2 B, not known to be a multiple of 16 B
     kernel.py:18:25: note: mend: pass a stride that 16 divides, so that Triton specialises on it
     ```
   }];
@@ -109,7 +180,8 @@ def CheckLayoutConversions : Pass<"xesmith-check-layout-conversions", "::mlir::M
   let description = [{
     A `ttg.convert_layout`, or a `ttg.local_alloc` of a value, inside a loop moves its tile through
     shared local memory each time. A conversion from a DPAS result to the first operand of the same
-    DPAS stays in registers and is left out. Finding: `layout-conversion-in-loop`.
+    DPAS, and one between layouts of equal ownership, stays in registers and is left out. The
+    bytes are those of the buffer that it goes through, its rows padded. Finding: `layout-conversion-in-loop`.
 
     Before:
 
@@ -123,7 +195,7 @@ def CheckLayoutConversions : Pass<"xesmith-check-layout-conversions", "::mlir::M
 
     ```
     warning: [layout-conversion-in-loop] a tile of 128x32xf16 changes its layout in every iteration (8192 B)
-    note: why: from blocked to dot_op of dpas, through shared local memory
+    note: why: from blocked to dot operand 0 of dpas, through shared local memory
     ```
   }];
 }
@@ -192,6 +264,33 @@ def CheckMasks : Pass<"xesmith-check-masks", "::mlir::ModuleOp"> {
 
     ```
     remark: [needless-mask] the mask of this load is true for every element
+    ```
+  }];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Values of arguments, by number or name: 5=4096,K=512">,
+    ListOption<"grid", "grid", "int64_t", "Programs along each axis of the launch">
+  ];
+}
+
+def CheckOffsets : Pass<"xesmith-check-offsets", "::mlir::ModuleOp"> {
+  let summary = "Name 32-bit arithmetic on offsets that wraps around in a launch";
+  let description = [{
+    A sum or product of 32 bits that leads to an address, of numbers that are not negative, and of
+    which in some program of the grid even the smallest is beyond 2^31 - 1. That the access then
+    goes elsewhere shows at such sizes only. Finding: `offset-wraps`.
+
+    Before, with `values=1=65536 grid=65536`:
+
+    ```mlir
+    %o = "arith.muli"(%pid, %stride) : (i32, i32) -> i32
+    %p = "tt.addptr"(%arg0, %o) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+    ```
+
+    After: the same operations, and
+
+    ```
+    warning: [offset-wraps] this 32-bit product is 4294901760 or more in a program of the grid
     ```
   }];
   let options = [

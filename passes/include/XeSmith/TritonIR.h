@@ -21,7 +21,7 @@
 namespace mlir::xesmith {
 
 /// How far a walk through definitions goes before it answers "unknown".
-constexpr unsigned maxDepth = 64;
+constexpr unsigned maxDepth = 200;
 
 enum class TypeKind { Scalar, Tensor, Pointer, BlockPointer, Descriptor, Memory };
 
@@ -35,12 +35,16 @@ struct TypeView {
   bool ofPointers = false;
 
   unsigned elementBits() const; // 0 where the element is no number
+  bool isFloat() const;         // of values: what pointers point to does not count
   int64_t elements() const;
   int64_t bytes() const { return elements() * elementBits() / 8; }
   std::string shapeText() const; // "128x32"
 };
 
 TypeView viewType(Type type);
+/// The same of `viewType`, which reads and copies all of a type's text.
+TypeKind typeKind(Type type);
+bool holdsPointers(Type type);
 
 /// Operand `index`, or null.
 Value operand(Operation *op, unsigned index);
@@ -49,7 +53,9 @@ bool isDot(Operation *op);
 bool isLoad(Operation *op); // through pointers, block pointers or descriptors
 bool isStore(Operation *op);
 bool isPrefetch(Operation *op);
+bool isAtomic(Operation *op);
 bool isBlockMaker(Operation *op); // make_tensor_ptr, make_tensor_descriptor
+bool isReduction(Operation *op);  // tt.reduce, tt.scan
 
 /// Operations of Triton without side effects: their result hangs on their operands alone.
 bool isPureTriton(Operation *op);
@@ -57,11 +63,13 @@ bool isPureTriton(Operation *op);
 /// The innermost scf.for or scf.while around an operation, or null.
 Operation *loopAround(Operation *op);
 
-/// The mask operand of a load or store through a tensor of pointers, or null.
+/// The mask operand of a load or store through pointers, or null.
 Value maskOf(Operation *op);
 
-/// The make_tensor_ptr or make_tensor_descriptor that a block comes from, through tt.advance,
-/// layout conversions and values carried by loops; null where it is not visible.
+/// One step back along an address: every pointer that `pointer` may be made from.
+SmallVector<Value> pointerSources(Value pointer);
+/// The make_tensor_ptr or make_tensor_descriptor that a block comes from, where there is one way
+/// back to it; null where it is not visible.
 Operation *blockMaker(Value block);
 ValueRange makerSizes(Operation *maker);
 ValueRange makerStrides(Operation *maker);
@@ -76,14 +84,6 @@ bool hasBlockIO(ModuleOp module);
 bool hasDpas(ModuleOp module);
 int64_t moduleInteger(ModuleOp module, StringRef name, int64_t otherwise);
 
-/// Encodings, as text.
-StringRef encodingName(StringRef encoding); // "blocked", "dpas", "dot_op", "slice", ...
-bool isDpas(StringRef encoding);
-bool isDpasOperand(StringRef encoding);        // dot_op of a dpas parent
-std::string shortEncoding(StringRef encoding); // "dot_op of dpas"
-/// `key = [1, 8]` at the top level of the encoding's own parameters; empty where absent.
-SmallVector<int64_t> encodingInts(StringRef encoding, StringRef key);
-
 /// The tt.func around an operation, or null.
 Operation *functionAround(Operation *op);
 /// The name of a function's argument: of its location, else "arg<number>".
@@ -92,8 +92,16 @@ std::string argumentName(BlockArgument argument);
 std::optional<unsigned> functionArgument(Value value);
 /// tt.divisibility of an argument; 1 where nothing is promised.
 int64_t argumentDivisibility(BlockArgument argument);
-/// The argument at the root of a pointer, through addptr, splat, broadcast and loops; or null.
+/// The function's pointer from which an address is computed; null where the ways lead to several.
 BlockArgument baseArgument(Value pointer);
+
+/// `name` as an integer; nullopt where it is none of 64 bits.
+std::optional<int64_t> integerAttribute(Operation *op, StringRef name);
+/// `array<i32: 1, 0>` or `[1, 0]` as numbers; empty where absent.
+SmallVector<int64_t> integersAttribute(Operation *op, StringRef name);
+/// As MLIR prints it.
+std::string printed(Attribute attribute);
+std::string printed(Type type);
 
 /// Every place where a shape is transparent for the values it carries: splat, broadcast,
 /// expand_dims, reshape, trans, convert_layout. Its operand, or null.

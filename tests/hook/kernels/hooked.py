@@ -69,3 +69,16 @@ def constants(kernel) -> list[str]:
 
 def answer(value) -> None:
     print(json.dumps(value))
+
+
+@triton.jit
+def doubled(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n).to(tl.float64)
+    tl.store(y + i, (v * v + v).to(tl.float32), mask=i < n)
+
+
+def compile_doubled(block: int = 64):
+    """The compiled kernel, which computes in float64."""
+    x = _Tensor()
+    return doubled.warmup(x, x, 4096, B=block, grid=(4,))

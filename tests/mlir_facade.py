@@ -1,27 +1,22 @@
 """A thin, typed facade over the MLIR Python bindings: text in generic form -> operations.
 
-The bindings are used as parser only. Everything a reader needs (names, operands, results,
-types, attributes by name, locations) is copied into plain objects, once.
+The tests' evaluator walks these. The bindings are used as parser only: names, operands, results,
+types, attributes by name and locations are copied into plain objects, once.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from xesmith.errors import ToolchainError
+from xesmith.errors import UnreadableLevelError
 from xesmith.evidence.record import Site
-from xesmith.evidence.unreadable import UnreadableLevelError
-from xesmith.ir_bounds import MAX_NESTING, excess
+from xesmith.ir_bounds import MAX_NESTING
+from xesmith.passes.mlir import bindings, check_bounds
 
-#: a context never forgets a type or location, so it is renewed after this much text
-_CONTEXT_TEXT_BYTES = 256 * 1024 * 1024
-
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>\[\]{}()]')
 _OPENING = frozenset("<[{(")
 _SCALAR_BITS = {"index": 64, "bf16": 16, "tf32": 32}
 
@@ -178,43 +173,6 @@ def _shaped(body: str) -> tuple[tuple[int, ...], str, str | None]:
         shape.append(int(match.group(1)) if match.group(1) != "?" else 0)
         head = head[match.end() :]
     return tuple(shape), head, _first_part(rest) or None
-
-
-def check_bounds(text: str) -> None:
-    """Raises UnreadableLevelError for a text that the parser can't take."""
-    if (what := excess(text)) is not None:
-        raise UnreadableLevelError(what)
-
-
-class Bindings:
-    """`mlir.ir` and one reused context: a new context costs ten times a parse."""
-
-    def __init__(self) -> None:
-        try:
-            self.ir: Any = importlib.import_module("mlir.ir")
-        except ImportError as error:
-            raise ToolchainError(
-                f"the MLIR Python bindings do not load: {error}",
-                remedy="pip install 'xtc-mlir-python-bindings>=22.1.8,<23'",
-            ) from error
-        self._context: Any = None
-        self._text_bytes = 0
-
-    def context(self, text_bytes: int) -> Any:
-        self._text_bytes += text_bytes
-        if self._context is None or self._text_bytes > _CONTEXT_TEXT_BYTES:
-            self._context = self.ir.Context()
-            self._context.allow_unregistered_dialects = True
-            # Threads would not survive a fork, and kernels are small.
-            self._context.enable_multithreading(False)
-            self._text_bytes = text_bytes
-        return self._context
-
-
-@functools.lru_cache(maxsize=1)
-def bindings() -> Bindings:
-    """The bindings of this process. Raises ToolchainError where they are not installed."""
-    return Bindings()
 
 
 def parse_module(text: str) -> Operation:
