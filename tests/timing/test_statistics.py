@@ -149,7 +149,7 @@ def test_spread_and_means_have_right_values():
     assert entropy([1.0] * 8) == 0
     assert entropy([1.0, 2.0, 3.0, 4.0]) == pytest.approx(2)
     for function in (geometric_mean, median):
-        with pytest.raises(ValueError, match="no|positive"):
+        with pytest.raises(ValueError, match=r"no|positive"):
             function([])
 
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 
-Kind = Literal["cuda", "xpu", "cpu"]
-
-#: written between timed calls where the size of the last-level cache is not known
-LEAST_FLUSH_BYTES = 256 << 20
+from xesmith.timing.kinds import Kind
 
 
 class Mark(Protocol):
@@ -80,7 +77,9 @@ def open_accelerator(kind: Kind) -> Accelerator:
     """Opens the device of that kind in this process."""
     clock = time.perf_counter
     if kind == "cpu":
-        return Accelerator("cpu", torch.device("cpu"), lambda: None, lambda: _ClockMark(clock), clock)
+        return Accelerator(
+            "cpu", torch.device("cpu"), lambda: None, lambda: _ClockMark(clock), clock
+        )
     event = cast(Any, torch.Event)
     wait = cast("Callable[[], None]", torch.accelerator.synchronize)
     return Accelerator(

@@ -13,7 +13,8 @@ import torch
 
 from xesmith.cascade.compare_task import compare_outputs
 from xesmith.ghost.launch import Program
-from xesmith.timing.accelerator import Kind, open_accelerator
+from xesmith.timing.accelerator import open_accelerator
+from xesmith.timing.kinds import Kind
 from xesmith.timing.programs import LoadedProgram, explain, get, put, serve_methods, tensors
 from xesmith.worker.channel import Channel
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
-from xesmith.timing.accelerator import Accelerator
+if TYPE_CHECKING:
+    from xesmith.timing.accelerator import Accelerator
 
 _NVIDIA_FIELDS = {
     "clocks.sm": ("core_clock_hz", 1e6),
@@ -26,7 +28,7 @@ _QUERY_TIMEOUT_S = 20.0
 
 
 def describe_device(accelerator: Accelerator) -> dict[str, Any]:
-    """The device that was opened, and the software that drives it. Imports Triton."""
+    """The device that was opened, and the software that drives it."""
     import torch
 
     found: dict[str, Any] = {
@@ -54,10 +56,13 @@ def describe_device(accelerator: Accelerator) -> dict[str, Any]:
 
 def _triton_version() -> str | None:
     try:
-        import triton
-    except ImportError:
+        return version("triton")
+    except PackageNotFoundError:
+        pass
+    try:
+        return version("triton-xpu")
+    except PackageNotFoundError:
         return None
-    return cast(str, triton.__version__)
 
 
 def clocks(kind: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any, cast
 import torch
 
 from xesmith.ghost.launch import Program
-from xesmith.timing.accelerator import Accelerator, Kind, kind_at_hand, open_accelerator
+from xesmith.timing.accelerator import Accelerator, kind_at_hand, open_accelerator
+from xesmith.timing.kinds import Kind
 from xesmith.timing.machine import describe_device
 from xesmith.timing.programs import LoadedProgram, get, load_weights, put, serve_methods, tensors
 from xesmith.worker.channel import Channel
@@ -56,6 +57,7 @@ class _Timed:
         # All that measures is made before anything of the program runs.
         self._accelerator: Accelerator = accelerator
         self._flush = accelerator.flush_buffer(flush_bytes)
+        self._small = torch.ones(1 << 16, device=accelerator.device)
         self._start, self._end = accelerator.mark(), accelerator.mark()
         self._leads = 1 if accelerator.has_queue else 0
         self._value = 0
@@ -63,12 +65,10 @@ class _Timed:
         started = accelerator.clock()
         self._program = LoadedProgram(Program.from_json(program), accelerator)
         model = self._program.model(seed)
-        given = dict(zip(names, get(weights, Path(file), accelerator.device), strict=True)) if (
-            weights is not None
-        ) else {}
-        how_weights = load_weights(model, given)
+        given = [] if weights is None else get(weights, Path(file), accelerator.device)
+        how_weights = load_weights(model, dict(zip(names, given, strict=True)))
         if how == "compile":
-            model = cast(Any, torch.compile)(model)
+            model = cast(Any, torch).compile(model)
         self._model: Any = model
         accelerator.synchronize()
         built = accelerator.clock()
@@ -98,7 +98,7 @@ class _Timed:
         accelerator.synchronize()
         for _ in range(self._leads):  # keeps the device at work while the host submits the call
             if warm:
-                self._flush[: 1 << 18].add_(1)
+                self._small.expand(1024, -1).sum()  # as long, and leaves the caches alone
             else:
                 self._write_flush()
         self._start.record()

@@ -74,14 +74,18 @@ def ratio_of(
     draws = np.random.default_rng(seed).integers(0, len(logs), (RESAMPLES, len(logs)))
     medians = np.median(logs[draws], axis=1)
     tail = 50 * (1 - confidence)
-    low, high = np.percentile(medians, [tail, 100 - tail])
+    low, high = _percentiles(medians, tail, 100 - tail)
     return Ratio(
         value=math.exp(float(np.median(logs))),
-        low=math.exp(float(low)),
-        high=math.exp(float(high)),
+        low=math.exp(low),
+        high=math.exp(high),
         rounds=len(logs),
         confidence=confidence,
     )
+
+
+def _percentiles(values: Floats, *wanted: float) -> list[float]:
+    return [float(np.percentile(values, one)) for one in wanted]
 
 
 def _round_logs(rounds: Sequence[Sequence[float]]) -> Floats:
@@ -128,9 +132,9 @@ def median(values: Sequence[float]) -> float:
 
 
 def relative_deviation(times: Sequence[float]) -> float:
-    """Relative standard deviation of one time, from the quartiles so that an outlier counts once."""
-    low, middle, high = np.percentile(np.asarray(times, dtype=np.float64), [25, 50, 75])
-    return float((high - low) / 1.349 / middle)
+    """Relative standard deviation of one time, from quartiles: outliers count little."""
+    low, middle, high = _percentiles(np.asarray(times, dtype=np.float64), 25, 50, 75)
+    return (high - low) / 1.349 / middle
 
 
 def relative_error(times: Sequence[float]) -> float:

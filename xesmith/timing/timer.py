@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 
 from xesmith.ghost.launch import Program
 from xesmith.scratch import ScratchFolder
-from xesmith.timing.accelerator import LEAST_FLUSH_BYTES, Kind
+from xesmith.timing.kinds import LEAST_FLUSH_BYTES, Kind
 from xesmith.timing.machine import clocks
 from xesmith.timing.statistics import Ratio, StopRule, call, median, ratio_of
 from xesmith.worker.client import Conversation, TaskEndedError, WorkerPool
@@ -147,7 +147,8 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         programs = {name: Timed.from_json(item) for name, item in data["programs"].items()}
-        return cls(**{**data, "programs": programs})
+        fields: dict[str, Any] = {**data, "programs": programs}
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Timer:
         self._pool = WorkerPool(
             python,
             "time",
-            preload=("torch", "xesmith.timing.program_task", "xesmith.timing.checker_task"),
+            preload=("torch", "triton", _TIMED_TASK.split(":")[0], _CHECKER_TASK.split(":")[0]),
             parallel=16,
             env={"TORCHINDUCTOR_COMPILE_THREADS": "1"},  # else it starts processes of its own
             shared_off=off,
@@ -262,7 +263,11 @@ class Timer:
         self._scratch.close()
 
     def open(
-        self, contestants: Sequence[Contestant], reference: ReferenceProgram, *, seed: int | None = None
+        self,
+        contestants: Sequence[Contestant],
+        reference: ReferenceProgram,
+        *,
+        seed: int | None = None,
     ) -> Race:
         """Starts the programs' processes and prepares all at once. A context manager.
 
@@ -364,9 +369,7 @@ class Race:
         shared = timer.new_folder()
         folders = [timer.new_folder() for _ in contestants]
         try:
-            self._checker = self._open.enter_context(
-                timer.converse(_CHECKER_TASK, shared, folders)
-            )
+            self._checker = self._open.enter_context(timer.converse(_CHECKER_TASK, shared, folders))
             self._runners = [
                 _Runner(timer, contestant, folder, shared)
                 for contestant, folder in zip(contestants, folders, strict=True)
