@@ -33,7 +33,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "sight": ("evidence", "ghost", "lowering", "passes", "toolchain", "worker"),
     "models": ("lm",),
-    "judgement": ("cascade", "contracts", "cost", "findings"),
+    "judgement": ("cascade", "contracts", "cost", "findings", "timing"),
     "stages": ("stages",),
     "engine": ("engine",),
     "faces": ("cli", "hook", "mcp", "report", "workspace"),

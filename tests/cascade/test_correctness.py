@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xesmith.cascade.correctness import Case, CorrectnessChecker, Reference, find_reference
@@ -501,7 +503,8 @@ def misbehaving(checker, program, double, double_reference, case, statement: str
         ("while True: pass", "did not end within 3 s"),
         ("y = [torch.ones(1 << 22) for _ in range(1000)]", "used more than 0.25 GiB"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "ended its process by signal 9"),
-        ("os.kill(os.getppid(), signal.SIGKILL)", "the server that had started its process ended"),
+        # Who started it has no number where it is: 0 is its own group.
+        ("os.kill(os.getppid(), signal.SIGKILL)", "ended its process by signal 9"),
         ("os._exit(0)", "ended its process by exit code 0"),
         ("sys.exit(0)", "line 22: SystemExit: 0 (seed 0)"),
         ("raise ValueError('no such luck')", "line 22: ValueError: no such luck (seed 0)"),
@@ -653,10 +656,15 @@ def test_a_candidate_cannot_find_the_expected_values(
     spy = changed(
         double,
         "return y",
-        f"import pathlib; found = list(pathlib.Path({str(tmp_path)!r}).rglob('*'))\n"
-        "        assert any('inputs' in f.name for f in found), found\n"
-        "        assert not any('expected' in f.name for f in found), found\n"
-        "        return y",
+        "import os, sys\n"
+        "        at = sys._getframe()\n"
+        "        while not hasattr(at.f_locals.get('self'), '_prepared'): at = at.f_back\n"
+        "        found = os.listdir(at.f_locals['self']._prepared)\n"
+        "        assert any('inputs' in name for name in found), found\n"
+        "        assert not any('expected' in name for name in found), found\n"
+        f"        try: os.listdir({str(tmp_path)!r})\n"
+        "        except PermissionError: return y\n"
+        "        raise AssertionError('it sees the folders of others')",
     )
     with CorrectnessChecker(pool) as checker:
         reference = Reference(program(double_reference), "pytorch")
@@ -693,3 +701,75 @@ def test_inputs_have_the_values_and_the_layout_that_the_spec_says(checker, progr
     )
     # The reference ran; the candidate is right but launches nothing.
     assert said.messages == ("transposed: no kernel is launched",)
+
+
+# -- a candidate that speaks for the harness --------------------------------------------------
+
+#: finds the word that makes a result genuine in the frames around it, and says that all is well
+FORGER = """import json, os, sys
+        from xesmith.cascade import tensor_files
+        at = sys._getframe()
+        while "nonce" not in at.f_locals or "result_fd" not in at.f_locals: at = at.f_back
+        folder, nonce, result_fd = (at.f_locals[n] for n in ("folder", "nonce", "result_fd"))
+        runs = []
+        for number, (seed, how) in enumerate(RUNS):
+            outputs = tensor_files.write(torch.ones_like(y), folder / f"run-{number}.bin")
+            runs.append({"seed": seed, "configuration": 0, "how": how, "outputs": outputs,
+                         "file": FILE.format(number), "inputs_changed": [], "broken_guards": [],
+                         "outside": []})
+        value = {"failure": None, "failed_run": None, "runs": runs, "launches": {"double": 1},
+                 "programs": 1, "configurations": 1, "torch_operators": {},
+                 "changed_by_kernels": True, "weights": "none", "notes": [],
+                 "trace": {"accessed": [], "rounds": []}}
+        BEFORE
+        said = {"status": "ok", "value": value, "measures": [], "nonce": nonce}
+        os.write(result_fd, json.dumps(said).encode())
+        os._exit(0)"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "file", "before", "said"),
+    [
+        ([(0, "usual"), (1, "usual"), (2, "usual"), (0, "reverse")], "run-{}.bin", "", "are wrong"),
+        ([(0, "usual")], "run-{}.bin", "", "its report lacks runs that were asked for"),
+        ([], "run-{}.bin", "", "its report lacks runs that were asked for"),
+        (
+            [(0, "usual"), (1, "usual"), (2, "usual"), (0, "reverse")],
+            "../run-{}.bin",
+            "",
+            "cannot be read: '../run-0.bin' is no name of a file",
+        ),
+        (
+            [(0, "usual"), (1, "usual"), (2, "usual"), (0, "reverse")],
+            "run-{}.bin",
+            "os.unlink(folder / 'run-0.bin'); os.symlink('expected-0.bin', folder / 'run-0.bin')",
+            "cannot be read: [Errno 2]",
+        ),
+    ],
+)
+def test_a_forged_report_is_a_claim_and_its_outputs_are_looked_at(
+    pool, program, double, double_reference, changed, case, runs, file, before, said
+):
+    """Whoever runs in the same process can write its report. The verdict is made elsewhere."""
+    text = FORGER.replace("RUNS", repr(runs)).replace("FILE", repr(file)).replace("BEFORE", before)
+    forger = changed(double, "return y", text)
+    with CorrectnessChecker(pool) as checker:
+        reference = Reference(program(double_reference), "pytorch")
+        result = checker.check(program(forger), reference, [case((200,))])
+    assert result.status == "refused"
+    assert said in result.messages[0]
+
+
+def test_a_result_says_by_what_it_was_judged(judge, pool, program, double, double_reference, case):
+    def hashes(reference_source, *cases):
+        with CorrectnessChecker(pool) as checker:
+            reference = Reference(program(reference_source), "pytorch")
+            return checker.check(program(double), reference, cases).facts["hashes"]
+
+    first = hashes(double_reference, case((200,)))
+    assert {len(value) for value in first.values()} == {64}
+    assert hashes(double_reference, case((200,))) == first
+    edited = hashes(double_reference + "\n", case((200,)))
+    assert {name for name in first if edited[name] != first[name]} == {"reference"}
+    loose = hashes(double_reference, replace(case((200,)), rtol=0.5))
+    assert {name for name in first if loose[name] != first[name]} == {"cases"}

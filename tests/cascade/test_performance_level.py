@@ -3,8 +3,11 @@
 import pytest
 
 from xesmith.cascade.examine import Examination
-from xesmith.cascade.performance import judge_performance, predicted_seconds
+from xesmith.cascade.performance import judge_measured, judge_performance, predicted_seconds
 from xesmith.evidence.record import Derived, Prediction
+from xesmith.timing.contest import EntryShape, Outcome
+from xesmith.timing.statistics import Ratio
+from xesmith.timing.timer import Judgement
 
 
 @pytest.fixture
@@ -64,3 +67,44 @@ def test_the_time_of_all_shapes_is_their_sum_and_unknown_if_one_is(program):
     assert predicted_seconds({"a": program(1.0), "b": program(2.0)}) == pytest.approx(3.0)
     assert predicted_seconds({"a": program(1.0), "b": program(None)}) is None
     assert predicted_seconds({}) is None
+
+
+def outcome(verdict, ratio=(1.0, 1.0, 1.0), errors=()):
+    shape = EntryShape("bench-gpu[0]", "bench-gpu[0] N=1", None, (), None)
+    judgement = Judgement(verdict, Ratio(*ratio, rounds=12))
+    return Outcome(
+        *("p", "digest", shape, None, {"baseline": judgement}, None, None, None, {}, None, errors)
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        (["FASTER"], "passed"),
+        (["FASTER", "SAME"], "passed"),
+        (["SAME"], "refused"),
+        (["FASTER", "SLOWER"], "refused"),
+        (["FASTER", "UNCLEAR"], "refused"),
+        (["FASTER", "FAILED"], "refused"),
+    ],
+)
+def test_measured_only_faster_passes(verdicts, status):
+    result = judge_measured([outcome(verdict) for verdict in verdicts])
+    assert (result.level, result.status) == ("performance", status)
+    assert result.facts["measured"] is True
+
+
+def test_a_stage_that_need_not_improve_may_measure_the_same():
+    assert judge_measured([outcome("SAME")], must_improve=False).status == "passed"
+    assert judge_measured([outcome("SLOWER")], must_improve=False).status == "refused"
+
+
+def test_a_time_that_is_impossible_is_no_improvement():
+    result = judge_measured([outcome("FASTER", errors=("below the floor",))])
+    assert result.status == "refused"
+    assert result.messages == ("bench-gpu[0]: measured below the floor",)
+
+
+def test_a_measured_message_has_its_interval():
+    result = judge_measured([outcome("FASTER", (1.2, 1.18, 1.22))])
+    assert result.messages == ("bench-gpu[0]: measured FASTER 1.200x [1.180, 1.220]",)

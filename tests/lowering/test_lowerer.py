@@ -1,5 +1,7 @@
 """Lowerer: every way in which a program can end costs that program alone, with its cause."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,14 +118,31 @@ def test_what_was_captured_before_a_failure_is_kept(uncached, script):
     assert run.failure.kind == "crash"
 
 
-def test_a_program_that_ends_its_server_is_told_so_and_the_next_one_runs(uncached, script):
-    text = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"
-    run = uncached.run(script(text))
+def test_a_program_that_would_end_its_server_ends_itself(uncached, script):
+    run = uncached.run(script("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n"))
+    assert run.failure is not None
+    assert (run.failure.kind, run.failure.message) == ("crash", "the program crashed (SIGKILL)")
+    assert uncached.run(script(HEAD)).failure is None
+
+
+def test_a_server_that_ends_is_told_so_and_the_next_program_runs(uncached, script):
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(uncached.run, script("import time\ntime.sleep(60)\n"))
+        server = None
+        while server is None or not uncached_children(server):
+            time.sleep(0.01)
+            server = uncached._workers._process
+        server.kill()
+        run = running.result()
     assert run.failure is not None
     # Of no kind that is kept: another run may not meet it.
     assert run.failure.kind == "lost"
     assert "server ended while the program was at work" in run.failure.message
     assert uncached.run(script(HEAD)).failure is None
+
+
+def uncached_children(server) -> bool:
+    return bool(Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text())
 
 
 def test_a_program_that_never_ends_is_ended(impatient, script):

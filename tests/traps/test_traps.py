@@ -36,6 +36,7 @@ from xesmith.stages.proposers.record import Proposal
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parents[1] / "bench" / "problems"
 
+pytestmark = pytest.mark.cheats
 COMPILED = [pytest.mark.intel, pytest.mark.mlir]
 
 #: refused before there is a file: reply -> what is told

@@ -29,7 +29,7 @@ def segfaults(arguments, folder):
 
 
 def sleeps(arguments, folder):
-    child = subprocess.Popen(["sleep", "1000"])
+    child = subprocess.Popen(["sleep", str(arguments["seconds"])])
     (folder / "grandchild").write_text(str(child.pid))
     time.sleep(1000)
 

@@ -21,12 +21,14 @@ from typing import Any, Literal
 
 from xesmith.cascade import coverage
 from xesmith.cascade.exercise import Need, unmet
+from xesmith.cascade.fingerprint import fingerprint
 from xesmith.cascade.record import LevelResult
 from xesmith.errors import InputKernelError, UsageError
 from xesmith.ghost.launch import Program, TensorSpec
 from xesmith.scratch import ScratchFolder
 from xesmith.spec import Shape, Spec
 from xesmith.worker.client import TaskResult, WorkerPool
+from xesmith.worker.confinement import Confinement
 
 DEFAULT_SEEDS = (0, 1, 2)
 _FAULTS_SHOWN = 6  # of one case
@@ -389,7 +391,8 @@ class CorrectnessChecker:
             "backend": self._backend,
             "target": self._target,
         }
-        (result,) = self._gather([self._submit(_PROBE_TASK, arguments, folder)])
+        probing = self._submit(_PROBE_TASK, arguments, folder, readable=[_beside(candidate)])
+        (result,) = self._gather([probing])
         shutil.rmtree(folder, ignore_errors=True)
         if result.status == "ok":
             return result.value
@@ -442,6 +445,7 @@ class CorrectnessChecker:
                     },
                     folder,
                     effort.timeout_s,
+                    readable=[_beside(reference.program)],
                 ),
             )
         results = self._gather([future for _, future in futures.values()])
@@ -503,12 +507,17 @@ class CorrectnessChecker:
                 },
                 folder / str(index),
                 effort.timeout_s,
+                readable=[_beside(candidate), ready.folder],
             )
             for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
         ]
         results = self._gather(running)
         timeout_s = effort.timeout_s or self._timeout_s
-        failures = [_program_failure(r, timeout_s, self._memory_bytes) for r in results]
+        failures = [
+            _program_failure(result, timeout_s, self._memory_bytes)
+            or _missing_runs(result.value, seeds, effort)
+            for result in results
+        ]
         comparing = {
             index: self._compare(case, ready, results[index].value, folder / str(index))
             for index, (case, ready) in enumerate(zip(cases, prepared, strict=True))
@@ -545,12 +554,19 @@ class CorrectnessChecker:
                 "reduction_length": case.reduction_length,
             },
             folder,
+            readable=[outputs],
         )
         future.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
         return future
 
     def _submit(
-        self, task: str, arguments: dict[str, Any], folder: Path, timeout_s: float | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        folder: Path,
+        timeout_s: float | None = None,
+        *,
+        readable: Sequence[Path],
     ) -> Future[TaskResult]:
         return self._pool.submit(
             task,
@@ -558,6 +574,7 @@ class CorrectnessChecker:
             folder=folder,
             timeout_s=timeout_s or self._timeout_s,
             memory_bytes=self._memory_bytes,
+            confinement=Confinement(readable=tuple(map(str, readable))),
         )
 
     def _gather(self, futures: Sequence[Future[TaskResult]]) -> list[TaskResult]:
@@ -582,6 +599,11 @@ class _ProgramFailure:
     def __str__(self) -> str:
         at = f"line {self.line}: " if self.line is not None else ""
         return f"{at}{self.text}{self.run}"
+
+
+def _beside(program: Program) -> Path:
+    """The folder that a program may import from."""
+    return Path(program.path).resolve().parent
 
 
 def _judge(
@@ -614,6 +636,7 @@ def _judge(
         "not_interpreted": not_interpreted,
         "over_limit": over_limit,
         "uncovered": list(uncovered),
+        "hashes": fingerprint(reference.program.source, map(vars, ran)),
     }
     if reference.kind == "kernel":
         facts["note"] = f"compared with {reference}"
@@ -648,10 +671,25 @@ def _program_failure(
         return _ProgramFailure(f"{result.error['type']}: {result.error['message']}")
     if result.status == "lost":
         return _ProgramFailure("the server that had started its process ended while it ran")
+    if result.status != "crash":  # forged, stuck, unconfined
+        return _ProgramFailure(str(result))
     ended = f"signal {result.signal}" if result.signal else f"exit code {result.exit_code}"
     lines = result.stderr_tail.strip().splitlines()
     last = f": {lines[-1]}" if lines else ""
     return _ProgramFailure(f"ended its process by {ended}{last}")
+
+
+def _missing_runs(
+    report: Mapping[str, Any], seeds: Sequence[int], effort: Effort
+) -> _ProgramFailure | None:
+    """A report is written where the candidate runs: less than was asked for counts as nothing."""
+    done = {(run["seed"], run["how"]) for run in report["runs"]}
+    asked = {(seed, "usual") for seed in seeds}
+    if not effort.quick:
+        asked.add((seeds[0], "reverse"))
+    if asked <= done:
+        return None
+    return _ProgramFailure("its report lacks runs that were asked for")
 
 
 _HOW_TEXT = {

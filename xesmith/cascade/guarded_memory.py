@@ -75,10 +75,13 @@ class GuardedMemory:
 
     Args:
         integer_poison: a byte; integers have no NaN, so runs use different ones.
+        band: the byte of guard bands. A NaN that is loaded from one band and stored to another
+            leaves it as it was, so where addresses are not watched another run uses another.
     """
 
-    def __init__(self, integer_poison: int = 0xA5) -> None:
+    def __init__(self, integer_poison: int = 0xA5, band: int = POISON) -> None:
         self._integer_poison = integer_poison
+        self._band = band
         self._buffers: dict[int, Buffer] = {}  # by address of the first usable byte
         self._starts: list[int] = []
         self._mapped: tuple[Any, Any] = (np.zeros(1), np.zeros(1))
@@ -91,10 +94,15 @@ class GuardedMemory:
         size = elements * like.element_size()
         band = min(max(size, SMALLEST_BAND_BYTES), LARGEST_BAND_BYTES)
         band = -(-band // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        whole = torch.full((size + 2 * band + _ALIGNMENT_BYTES,), POISON, dtype=torch.uint8)
+        whole = torch.full(
+            (size + 2 * band + _ALIGNMENT_BYTES,), self._band, dtype=torch.uint8, device=like.device
+        )
         first = band + -(whole.data_ptr() + band) % _ALIGNMENT_BYTES
         inside = whole[first : first + size]
-        if not (like.is_floating_point() or like.is_complex()):
+        if like.is_floating_point() or like.is_complex():
+            if self._band != POISON:
+                inside.fill_(POISON)
+        else:
             inside.fill_(
                 self._integer_poison & 1 if like.dtype is torch.bool else self._integer_poison
             )
@@ -175,8 +183,8 @@ class GuardedMemory:
         for buffer in self._buffers.values():
             first = buffer.start - buffer.band_start
             last = buffer.end - buffer.band_start
-            before = int((buffer.whole[:first] != POISON).count_nonzero())
-            behind = int((buffer.whole[last:] != POISON).count_nonzero())
+            before = int((buffer.whole[:first] != self._band).count_nonzero())
+            behind = int((buffer.whole[last:] != self._band).count_nonzero())
             if before or behind:
                 broken.append((before, behind))
         return broken
@@ -201,11 +209,13 @@ class WatchedTorch(TorchDispatchMode):
     """Puts the program's own allocations into guarded memory and counts its arithmetic.
 
     `operators` counts the operators that compute; what a kernel is for should not be there.
+    Memory on devices other than `device` is left alone.
     """
 
-    def __init__(self, memory: GuardedMemory) -> None:
+    def __init__(self, memory: GuardedMemory, device: str = "cpu") -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._memory = memory
+        self._device = device
         self.operators: dict[str, int] = {}
 
     @classmethod
@@ -223,7 +233,7 @@ class WatchedTorch(TorchDispatchMode):
         name: str = func.overloadpacket.__name__
         if name not in _MOVES:
             self.operators[name] = self.operators.get(name, 0) + 1
-        if not isinstance(result, torch.Tensor) or result.device.type != "cpu":
+        if not isinstance(result, torch.Tensor) or result.device.type != self._device:
             return result
         if name in _UNFILLED:
             return self._memory.empty(result)

@@ -1,4 +1,6 @@
-"""The level "performance" where no device is present: a static prediction, called one.
+"""The level "performance": measured where the device is at hand, else predicted and called so.
+
+`judge_measured` reads verdicts of the timer (docs/11-bench.md). `judge_performance` predicts.
 
 A candidate passes when its predicted time is lower at one shape at least and higher at none.
 Differences below the model's resolution are none. Where the device file lacks a clock or a
@@ -16,6 +18,7 @@ from xesmith.cascade.record import LevelResult
 from xesmith.contracts import ProgramEvidence
 from xesmith.cost import order_key
 from xesmith.evidence.record import Evidence
+from xesmith.timing.contest import Outcome
 
 #: relative difference below which two predictions are called equal
 RESOLUTION = 0.005
@@ -61,6 +64,29 @@ def judge_performance(
             messages.append(f"{name}: {how}: the same")
     worse = [text for text in messages if text.endswith(": worse")]
     passed = not worse and (better or not must_improve)
+    return LevelResult("performance", "passed" if passed else "refused", tuple(messages), facts)
+
+
+def judge_measured(outcomes: Sequence[Outcome], *, must_improve: bool = True) -> LevelResult:
+    """From the verdicts of a candidate (the kernel) against its baseline, shape by shape.
+
+    Passed where it is FASTER at one shape at least and elsewhere SAME. UNCLEAR is no pass: what was
+    not shown to be as fast is not accepted.
+    """
+    messages: list[str] = []
+    verdicts: list[str] = []
+    for outcome in outcomes:
+        judgement = outcome.judgements.get("baseline")
+        verdict = "FAILED" if outcome.errors or judgement is None else judgement.verdict
+        verdicts.append(verdict)
+        texts = [*outcome.errors] or [str(judgement)]
+        messages += [f"{outcome.shape.name}: measured {text}" for text in texts]
+    as_fast = all(verdict in ("FASTER", "SAME") for verdict in verdicts)
+    passed = as_fast and ("FASTER" in verdicts or not must_improve)
+    facts = {
+        "measured": True,
+        "outcomes": [outcome.to_json() for outcome in outcomes],
+    }
     return LevelResult("performance", "passed" if passed else "refused", tuple(messages), facts)
 
 

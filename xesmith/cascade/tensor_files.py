@@ -6,6 +6,7 @@ by their items, numbers and strings as themselves. Runs in worker processes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -30,8 +31,15 @@ def write(value: Any, path: Path) -> Tree:
 
 
 def read(tree: Tree, path: Path, allocate: Allocate | None = None) -> Any:
-    """The value that was written. `allocate` may move each tensor elsewhere."""
-    data = path.read_bytes()
+    """The value that was written. `allocate` may move each tensor elsewhere.
+
+    Raises:
+        OSError: there is no such file; a link, which another process may have put there, is none.
+        KeyError, TypeError, ValueError, RuntimeError: the tree does not fit the file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        data = file.read()
     return _decode(tree, bytearray(data), allocate or (lambda tensor: tensor))
 
 

@@ -33,7 +33,7 @@ from xesmith.errors import UsageError, XesmithError, nearest
 #: modules of xesmith.cli with a `register(app)`, in the order of the help text
 COMMAND_MODULES = (
     *("inspect", "trace", "optimize", "verify", "report", "workspace", "mcp"),
-    *("passes", "kb", "lm", "doctor", "toolchain"),
+    *("passes", "kb", "bench", "lm", "doctor", "toolchain"),
 )
 
 _MACHINE_ERRNOS = frozenset(

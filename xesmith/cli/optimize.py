@@ -132,6 +132,8 @@ def optimize(
     as_json: JsonFlag = False,
 ) -> int:
     """Make a kernel faster: the compiler, then PyTorch, judge every candidate."""
+    from contextlib import ExitStack
+
     from xesmith.cascade.correctness import find_reference
     from xesmith.engine.channels import ChannelOptions
     from xesmith.engine.judge import Judge
@@ -175,9 +177,10 @@ def optimize(
         header = {**run_header(problem, judged_by, session), **setup.header()}
         name = f"{problem.name}-{session.device.name}-{datetime.now():%Y%m%d-%H%M%S}"
         folder = out or Path("xesmith-runs") / name
-        with RunFolder.open(folder, header, resume=resume) as run:
+        with RunFolder.open(folder, header, resume=resume) as run, ExitStack() as open_run:
             shown.say(f"run folder {folder}")
-            judge = Judge(session, problem, judged_by, shown.say)
+            measurer = open_run.enter_context(session.measuring(shown.say))
+            judge = Judge(session, problem, judged_by, shown.say, measurer)
             order, make_proposers = setup.begin(judge, run.ledger, shown.say)
             optimizer = Optimizer(judge, order, make_proposers, run.ledger, shown.say)
             try:
@@ -209,13 +212,21 @@ def optimize(
     return EXIT_NO_IMPROVEMENT if result.unreached is None else EXIT_ENVIRONMENT
 
 
+def _measured(result: Result) -> bool:
+    """Whether the final file's verdict rests on times that were measured."""
+    from xesmith.cascade.record import Verdict
+
+    judged = Verdict.from_json(result.final.trial.verdict).level("performance")
+    return judged is not None and bool(judged.facts.get("measured"))
+
+
 def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         "improved": result.improved,
         "verdict": report.verdict,
-        "measured": False,
+        "measured": _measured(result),
         "predicted_seconds": {
             "before": result.baseline.trial.predicted_seconds,
             "after": result.final.trial.predicted_seconds,

@@ -78,7 +78,9 @@ class Candidates:
         for candidate in standing:
             result = _NOT_BEST if accepted else self._results_of(stage, candidate)
             candidate.levels.append(result)
-            accepted = accepted or result.status == "passed"
+            if result.status == "passed" and (timed := self._timed(stage, candidate, before)):
+                candidate.levels.append(timed)
+            accepted = accepted or candidate.stands
         verdicts = [self._judged(stage, proposer, c, before) for c in candidates]
         judged = dict(zip(distinct, verdicts, strict=True))
         return [judged[key] for p in proposals if (key := _key(p)) is not None], unfit
@@ -108,6 +110,22 @@ class Candidates:
                 promises=stage.conditions(session.device.kind),
                 must_improve=stage.improves,
             )
+
+    def _timed(self, stage: Stage, candidate: _Candidate, before: State) -> LevelResult | None:
+        """The level "performance" where it is measured: from the ledger where it was before.
+
+        None where it stays predicted: the timer runs sources, and knows nothing of passes.
+        """
+        if not self._judge.measures or candidate.passes or before.draft.passes:
+            return None
+        if candidate.known is not None:
+            seen = Verdict.from_json(candidate.known.verdict).level("performance")
+            if seen is not None and seen.facts.get("measured"):
+                return seen
+        started = time.monotonic()
+        result = self._judge.performance(candidate.text, before.text, must_improve=stage.improves)
+        candidate.seconds += time.monotonic() - started
+        return result
 
     def _results_of(self, stage: Stage, candidate: _Candidate) -> LevelResult:
         """The level "correctness": from the ledger where the candidate was judged before."""

@@ -15,6 +15,7 @@ from xesmith.cascade.exercise import needs
 from xesmith.cascade.lowering import judge_lowering
 from xesmith.cascade.performance import judge_performance
 from xesmith.cascade.record import LEVELS, LevelResult, Verdict
+from xesmith.engine.measuring import Measurer
 from xesmith.engine.problem import AS_WRITTEN, Problem, shape_name
 from xesmith.engine.session import Session
 from xesmith.errors import InputKernelError
@@ -51,9 +52,18 @@ class Judge:
     Args:
         reference: what results are compared with.
         say: told about progress.
+        measurer: times candidates, where the target is at hand; None: times are predicted.
     """
 
-    def __init__(self, session: Session, problem: Problem, reference: Reference, say: Say) -> None:
+    def __init__(
+        self,
+        session: Session,
+        problem: Problem,
+        reference: Reference,
+        say: Say,
+        measurer: Measurer | None = None,
+    ) -> None:
+        self._measurer = measurer
         self.session = session
         self.problem = problem
         self.reference = reference
@@ -226,6 +236,20 @@ class Judge:
             self._syntax[text] = syntax.check(text, self.kernel_file)
         return self._syntax[text]
 
+    def performance(self, text: str, before: str, *, must_improve: bool) -> LevelResult | None:
+        """The level "performance" as measured; None where the target is not at hand."""
+        if self._measurer is None:
+            return None
+        self._say("timing it")
+        return self._measurer.judge(
+            self.problem, self.reference, text, before, must_improve=must_improve, say=self._say
+        )
+
+    @property
+    def measures(self) -> bool:
+        """Whether the level "performance" is measured, and so asked last."""
+        return self._measurer is not None
+
     def lowered_levels(
         self,
         before: Mapping[str, Examination],
@@ -234,12 +258,13 @@ class Judge:
         promises: Sequence[str] = (),
         must_improve: bool = True,
     ) -> list[LevelResult]:
-        """Structure, lowering and performance; stops at the first that refuses."""
+        """Structure, lowering and, where it is predicted, performance; up to the first refusal."""
         checks: list[Callable[[], LevelResult]] = [
             lambda: structure.check(_launches(after.values()), self.session.device),
             lambda: judge_lowering(before, after, promises),
-            lambda: judge_performance(before, after, must_improve=must_improve),
         ]
+        if not self.measures:
+            checks.append(lambda: judge_performance(before, after, must_improve=must_improve))
         results: list[LevelResult] = []
         for check in checks:
             results.append(check())

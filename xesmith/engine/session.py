@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 
 from xesmith.cascade.correctness import CorrectnessChecker, interpreter_pool
 from xesmith.cascade.examine import Examination, examine
 from xesmith.cascade.translation import TranslationChecker
 from xesmith.device import Device, load_device
+from xesmith.engine.measuring import Measurer
 from xesmith.engine.problem import Problem
 from xesmith.lowering.lowerer import Lowerer
 from xesmith.lowering.record import GhostRun
@@ -111,6 +113,16 @@ class Session:
         programs = problem.programs(source, passes)
         lowered = self.lowerer.run_many([*programs.values()])
         return dict(zip(programs, lowered, strict=True))
+
+    @contextlib.contextmanager
+    def measuring(self, say: Callable[[str], None]) -> Generator[Measurer | None]:
+        """What times candidates on this machine, where it has the device; else None."""
+        measurer = Measurer.find(self.toolchain.python, self.device, say)
+        try:
+            yield measurer
+        finally:
+            if measurer is not None:
+                measurer.close()
 
     def _target_properties(self) -> dict[str, object]:
         return self.device.target_properties() if self.device.kind == "xpu" else {}

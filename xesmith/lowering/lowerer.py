@@ -26,6 +26,7 @@ from xesmith.passes.plugin import passes_key
 from xesmith.scratch import ScratchFolder
 from xesmith.toolchain.record import Toolchain
 from xesmith.worker.client import TaskResult, WorkerPool
+from xesmith.worker.confinement import Confinement
 
 _TASK = "xesmith.lowering.task:lower_program"
 
@@ -42,7 +43,7 @@ _POINTERS_NOTE = (
 )
 
 #: failures that another run or machine may not have
-_NOT_CACHED = ("timeout", "memory", "cancelled", "lost")
+_NOT_CACHED = ("timeout", "memory", "cancelled", "lost", "forged", "stuck", "unconfined")
 
 
 class Lowerer:
@@ -183,7 +184,7 @@ class Lowerer:
             folder=work,
             timeout_s=self._timeout_s,
             memory_bytes=self._memory_bytes,
-            env={"TRITON_CACHE_DIR": str(work / "triton-cache")},
+            confinement=Confinement(readable=(str(Path(program.path).resolve().parent),)),
         )
         self._tasks.add(task)
         try:
@@ -406,6 +407,8 @@ def _death(
         return Failure(kind="cancelled", level=level, message="cancelled")
     elif result.status == "lost":
         message, numbers = f"{result.stderr_tail} while {who} was at work", {}
+    elif result.status != "crash":  # forged, stuck, unconfined
+        message, numbers = f"{who}: {result}", {}
     else:
         ended = (
             signal.Signals(result.signal).name if result.signal else f"exit code {result.exit_code}"

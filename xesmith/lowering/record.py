@@ -35,7 +35,8 @@ class Failure:
     kind: "python" (the program raised), "compile" (the compiler refused), "out_of_resources"
     (the device would refuse: SLM, work-group size), "crash", "timeout", "memory", "native"
     (ocloc refused or gave a degenerate binary), "options" (an option would be ignored), "lost"
-    (the worker's server ended before it was done).
+    (the worker's server ended before it was done), "forged", "stuck" and "unconfined" (see
+    `worker.client.TaskResult`).
     level: the level that was being made, or "launch", "import", "model".
     """
 

@@ -6,6 +6,8 @@ import contextlib
 import itertools
 import json
 import os
+import secrets
+import socket
 import subprocess
 import tempfile
 import threading
@@ -13,12 +15,25 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import xesmith
 from xesmith.errors import ToolchainError
+from xesmith.worker.channel import Channel, ChannelClosedError
+from xesmith.worker.confinement import Confinement, Measure, Name
 
-Status = Literal["ok", "raised", "crash", "timeout", "memory", "cancelled", "lost"]
+Status = Literal[
+    "ok",
+    "raised",
+    "crash",
+    "timeout",
+    "memory",
+    "cancelled",
+    "lost",
+    "forged",
+    "stuck",
+    "unconfined",
+]
 
 #: what a worker may know of our environment: no keys, no proxies
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CC")
@@ -45,7 +60,13 @@ class TaskResult:
     "ok": `value` is what the function returned. "raised": `error` has type, message and
     traceback. "crash": it died by `signal` or left with `exit_code` before giving a result.
     "timeout", "memory": it was ended at its limit. "cancelled": by `WorkerPool.cancel`. "lost":
-    the server itself ended before the task did, which says nothing of the task.
+    the server itself ended before the task did, which says nothing of the task. "forged":
+    something other than the task's end wrote where its result belongs. "stuck": it was ended and
+    does not end, which a hung device brings about. "unconfined": a required measure could not
+    be put into force, and the task was not run.
+
+    `measures`: what held it (see `confinement`); empty where it gave no result. They are what
+    the server's child put into force before the task began.
     """
 
     status: Status
@@ -56,6 +77,89 @@ class TaskResult:
     stdout_tail: str = ""
     stderr_tail: str = ""
     seconds: float = 0.0
+    measures: tuple[Measure, ...] = ()
+
+    def __str__(self) -> str:
+        """The ending in a few words, for messages."""
+        match self.status:
+            case "crash":
+                how = f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
+                return f"it ended by {how} before it gave a result"
+            case "raised":
+                assert self.error is not None
+                return f"{self.error['type']}: {self.error['message']}"
+            case _:
+                return _ENDINGS[self.status]
+
+
+_ENDINGS: dict[Status, str] = {
+    "ok": "it gave a result",
+    "timeout": "it was ended at its limit of time",
+    "memory": "it was ended at its limit of memory",
+    "cancelled": "it was cancelled",
+    "lost": "the server that had started it ended while it ran",
+    "forged": "something other than its end wrote where its result belongs",
+    "stuck": "it was ended and does not end: the device may hang",
+    "unconfined": "this machine does not allow a measure that it must be held by",
+}
+
+
+class TaskEndedError(Exception):
+    """A conversation is over: `result` says what became of the task."""
+
+    def __init__(self, result: TaskResult) -> None:
+        super().__init__(str(result))
+        self.result = result
+
+
+class Conversation:
+    """Questions to a running task, and its answers, over a socket that only these two have.
+
+    Each question carries a fresh word, which the answer repeats: what was written ahead of it is
+    no answer. What a task says of itself is its claim; what counts is measured elsewhere.
+    """
+
+    def __init__(self, pool: WorkerPool, future: Future[TaskResult], channel: Channel) -> None:
+        self._pool = pool
+        self._future = future
+        self._channel = channel
+
+    def ask(self, message: Any, *, timeout_s: float) -> Any:
+        """The task's answer to a JSON value.
+
+        Raises:
+            TaskEndedError: the task ended, was ended after `timeout_s` ("timeout"), or answered
+                otherwise than asked ("forged").
+        """
+        word = secrets.token_hex(8)
+        try:
+            self._channel.send({"word": word, "message": message})
+            answer = self._channel.receive(timeout_s)
+        except TimeoutError:
+            raise self._ended("timeout") from None
+        except ChannelClosedError:
+            raise TaskEndedError(self._future.result()) from None
+        except ValueError:
+            raise self._ended("forged") from None
+        if not (isinstance(answer, dict) and cast("dict[str, Any]", answer).get("word") == word):
+            raise self._ended("forged")
+        return cast("dict[str, Any]", answer).get("message")
+
+    def finish(self) -> TaskResult:
+        """Tells the task that there are no more questions, and waits for its end."""
+        self._channel.close()
+        return self._future.result()
+
+    def _ended(self, status: Status) -> TaskEndedError:
+        self._pool.cancel(self._future)
+        return TaskEndedError(TaskResult(status=status))
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+        self._pool.cancel(self._future)
 
 
 class _Task(Future[TaskResult]):
@@ -74,6 +178,7 @@ class WorkerPool:
         import_path: folders, beside the toolchain's own, where tasks and preloads are found.
         parallel: children at once.
         env: added to the server's environment, e.g. TRITON_INTERPRET.
+        shared_off: measures of the server itself to leave out, for tests of what they stop.
     """
 
     def __init__(
@@ -85,6 +190,7 @@ class WorkerPool:
         import_path: Sequence[Path] = (),
         parallel: int = 2,
         env: Mapping[str, str] | None = None,
+        shared_off: Sequence[Name] = (),
         start_timeout_s: float = 120.0,
     ) -> None:
         self._python = python
@@ -93,10 +199,12 @@ class WorkerPool:
             "preload": list(preload),
             "import_path": [str(folder) for folder in import_path],
             "parallel": parallel,
+            "off": list(shared_off),
         }
         self._env = dict(env or {})
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
         self._reader: threading.Thread | None = None
         self._pending: dict[int, tuple[_Task, subprocess.Popen[bytes]]] = {}
         self._ids = itertools.count(1)
@@ -111,8 +219,12 @@ class WorkerPool:
         timeout_s: float = 120.0,
         memory_bytes: int = 4 << 30,
         env: Mapping[str, str] | None = None,
+        confinement: Confinement | None = None,
     ) -> Future[TaskResult]:
-        """Runs "module:function"(arguments, folder) in a disposable child.
+        """Runs "module:function"(arguments, folder) in a disposable, confined child.
+
+        `folder` is the only one that it may write to; what it leaves there that is neither file
+        nor folder is removed.
 
         `timeout_s` counts from the child's start, not from the queue. `memory_bytes` is what
         the child may use beyond the preloaded server.
@@ -120,10 +232,62 @@ class WorkerPool:
         Raises:
             ToolchainError: the server cannot start in this Python.
         """
+        return self._submit(
+            task, arguments, folder, timeout_s, memory_bytes, env, confinement or Confinement()
+        )
+
+    def converse(
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        *,
+        folder: Path,
+        timeout_s: float = 600.0,
+        memory_bytes: int = 4 << 30,
+        env: Mapping[str, str] | None = None,
+        confinement: Confinement | None = None,
+    ) -> Conversation:
+        """As `submit`, for "module:function"(arguments, folder, channel), and asks it questions.
+
+        The function answers them by `channel.serve(handler)`, which returns when there are no
+        more. `timeout_s` bounds the whole conversation.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            future = self._submit(
+                task,
+                arguments,
+                folder,
+                timeout_s,
+                memory_bytes,
+                env,
+                confinement or Confinement(),
+                channel=theirs,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return Conversation(self, future, Channel(ours))
+
+    def _submit(
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        folder: Path,
+        timeout_s: float,
+        memory_bytes: int,
+        env: Mapping[str, str] | None,
+        confinement: Confinement,
+        channel: socket.socket | None = None,
+    ) -> Future[TaskResult]:
         request = {
             "task": task,
             "arguments": dict(arguments),
-            "folder": str(folder),
+            "folder": str(folder.resolve()),
+            "confinement": confinement.to_json(),
+            "channel": channel is not None,
             "timeout_s": timeout_s,
             "memory_bytes": memory_bytes,
             "env": dict(env or {}),
@@ -133,7 +297,7 @@ class WorkerPool:
         with self._lock:
             process = self._running_server()
             self._pending[future.request_id] = (future, process)
-            self._send(process, request)
+            self._send(process, request, channel)
         return future
 
     def run(self, task: str, arguments: Mapping[str, Any], **limits: Any) -> TaskResult:
@@ -169,19 +333,26 @@ class WorkerPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
-        assert process.stdin is not None
+    def _send(
+        self,
+        process: subprocess.Popen[bytes],
+        request: Mapping[str, Any],
+        channel: socket.socket | None = None,
+    ) -> None:
+        assert self._requests is not None
         # When the server has ended, the reader answers every pending task.
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if channel is not None:
+                socket.send_fds(self._requests, [b"\n"], [channel.fileno()])
+            self._requests.sendall(json.dumps(request).encode() + b"\n")
 
     def _running_server(self) -> subprocess.Popen[bytes]:
         if self._process is not None:
             return self._process
         self._discard()
         # The server keeps its own handle of the log; ours is only for a start that fails.
-        with tempfile.TemporaryFile() as log:
+        ours, theirs = socket.socketpair()
+        with tempfile.TemporaryFile() as log, theirs:
             try:
                 process = subprocess.Popen(
                     [
@@ -192,15 +363,16 @@ class WorkerPool:
                         str(Path(xesmith.__file__).resolve().parent),
                         json.dumps(self._config),
                     ],
-                    stdin=subprocess.PIPE,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env=scrubbed_environment() | self._env,
                     start_new_session=True,
                 )
             except OSError as error:
+                ours.close()
                 raise self._cannot_start(error.strerror or str(error)) from error
-            self._process = process
+            self._process, self._requests = process, ours
             ready = threading.Event()
             first: list[dict[str, Any]] = []
             self._reader = threading.Thread(
@@ -227,11 +399,11 @@ class WorkerPool:
     def _discard(self) -> None:
         """Ends the server's process, if there is one, and lets go of its pipes."""
         process, self._process = self._process, None
+        requests, self._requests = self._requests, None
         if process is None:
             return
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
+        assert requests is not None
+        requests.close()
         try:
             process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -255,7 +427,7 @@ class WorkerPool:
                 with self._lock:
                     future, _ = self._pending.pop(reply.pop("id"), (None, None))
                 if future is not None:
-                    future.set_result(TaskResult(**reply))
+                    future.set_result(_result(reply))
         if not ready.is_set():
             ready.set()
             return
@@ -270,6 +442,11 @@ class WorkerPool:
             future.set_result(
                 TaskResult(status="lost", stderr_tail=f"the {self._role} server ended")
             )
+
+
+def _result(reply: dict[str, Any]) -> TaskResult:
+    measures = [Measure(**measure) for measure in reply.pop("measures", [])]
+    return TaskResult(measures=tuple(measures), **reply)
 
 
 def scrubbed_environment() -> dict[str, str]:

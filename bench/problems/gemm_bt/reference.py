@@ -3,6 +3,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+LIBRARY = "torch.nn.functional.linear"  # forward is this one call
+
+
 class Model(nn.Module):
     def __init__(self, in_features: int, out_features: int):
         super().__init__()

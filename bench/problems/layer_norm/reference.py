@@ -3,6 +3,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+LIBRARY = "torch.nn.functional.layer_norm"  # forward is this one call
+
+
 class Model(nn.Module):
     def __init__(self, features: int, eps: float = 1e-5):
         super().__init__()
