@@ -1,9 +1,30 @@
-"""When a run measures: only where the target itself is at hand."""
+"""When a run measures: only where the target itself is at hand; and what it accepts then."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xesmith.cascade.correctness import Reference, find_reference
+from xesmith.cascade.record import LevelResult
 from xesmith.device import load_device
+from xesmith.engine.candidates import Candidates
+from xesmith.engine.judge import Judge
 from xesmith.engine.measuring import Measurer
+from xesmith.engine.problem import Problem, load_problem
+from xesmith.engine.session import Session
+from xesmith.engine.state import State
+from xesmith.engine.trials import keep_baseline
+from xesmith.ledger import Ledger
+from xesmith.pass_plan import PassEntry, PassPlan
+from xesmith.stage_contract import load_stages
+from xesmith.stages.draft import Draft
+from xesmith.stages.proposers.judged import Judged
+from xesmith.stages.proposers.record import Proposal
 
 
 def test_without_a_device_nothing_is_started(tmp_path):
@@ -19,3 +40,91 @@ def test_another_device_than_the_target_does_not_count(tmp_path, toolchain):
     found = Measurer.find(toolchain.python, load_device("h200"), said.append, root=tmp_path)
     assert found is None
     assert said[0].endswith("so times are predicted")
+
+
+class Clock(Measurer):
+    """A stand-in for the timer: `seconds` by the number of warps in a text; it judges by them."""
+
+    def __init__(self, seconds: dict[int, float]) -> None:
+        self.seconds = seconds
+        self.raced: list[int] = []
+        self.timed: list[int] = []
+
+    def race(self, problem: Any, reference: Any, texts: Any, before: Any, say: Any) -> list[float]:
+        self.raced += [warps(text) for text in texts]
+        return [self.seconds[warps(text)] for text in texts]
+
+    def judge(
+        self, problem: Any, reference: Any, text: str, before: str, *, must_improve: bool, say: Any
+    ) -> LevelResult:
+        self.timed.append(warps(text))
+        faster = self.seconds[warps(text)] < 1.0
+        return LevelResult("performance", "passed" if faster else "refused", (), {"measured": True})
+
+
+def warps(text: str) -> int:
+    return int(text.rpartition("num_warps=")[2].partition(",")[0].partition(")")[0])
+
+
+@pytest.fixture(scope="module")
+def started(repository: Path) -> Iterator[tuple[Session, Problem, Reference]]:
+    problem = load_problem(repository / "bench" / "problems" / "softmax" / "kernel.py")
+    with Session("bmg-g31") as session:
+        yield session, problem, find_reference(problem.program(), None)
+
+
+@pytest.fixture
+def judged(started: tuple[Session, Problem, Reference], tmp_path: Path) -> Any:
+    """Judges softmax with other numbers of warps: by a clock, the verdicts by number of warps."""
+    session, problem, reference = started
+
+    def by(clock: Clock, *warps: int, passes: PassPlan | None = None) -> dict[int, Judged]:
+        judge = Judge(session, problem, reference, lambda _: None, clock)
+        baseline = judge.baseline()
+        with Ledger.create(tmp_path / "ledger.sqlite", {}) as ledger:
+            draft = Draft(judge.kernel_file, "xpu")
+            trial = keep_baseline(ledger, problem.source, baseline)
+            state = State(draft, problem.source, baseline.examinations, trial)
+            candidates = Candidates(judge, baseline, ledger, lambda _: None)
+            plain = draft.plain_variant("softmax_kernel", ("out_ptr.shape[0]",))
+            proposals = [
+                Proposal(draft.with_variant(replace(plain, options={"num_warps": n})), f"{n} warps")
+                for n in warps
+            ]
+            if passes is not None:
+                proposals = [replace(p, draft=p.draft.with_passes(passes)) for p in proposals]
+            found, unfit = candidates.judge(
+                load_stages()["gpu_specific"], "rules", proposals, state
+            )
+        assert unfit == []
+        return dict(zip(warps, found, strict=True))
+
+    return by
+
+
+def test_the_fastest_of_a_race_is_judged_in_full_and_the_others_are_not(judged: Any) -> None:
+    clock = Clock({2: 0.9, 8: 0.7, 16: 0.8})
+    found = judged(clock, 2, 8, 16)
+    assert sorted(clock.raced) == [2, 8, 16]
+    assert clock.timed == [8]
+    assert {n for n, item in found.items() if item.verdict.accepted} == {8}
+    assert found[8].verdict.level("performance").facts == {"measured": True}
+    for n in (2, 16):
+        assert found[n].verdict.level("correctness").messages == (
+            "another candidate was faster in a race",
+        )
+
+
+def test_where_the_fastest_is_not_faster_nothing_is_accepted(judged: Any) -> None:
+    clock = Clock({2: 1.2, 8: 1.1})
+    found = judged(clock, 2, 8)
+    assert clock.timed == [8]
+    assert not any(item.verdict.accepted for item in found.values())
+
+
+def test_passes_are_predicted_since_the_timer_runs_sources(judged: Any) -> None:
+    clock = Clock({8: 0.1})
+    plan = PassPlan((PassEntry("softmax_kernel", pipeline="cse"),))
+    found = judged(clock, 8, passes=plan)
+    assert (clock.raced, clock.timed) == ([], [])
+    assert found[8].verdict.level("performance").facts["measured"] is False

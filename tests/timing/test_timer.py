@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xesmith.ghost.launch import Program, TensorSpec
+from xesmith.timing.contest import Entry, EntryShape, race
 from xesmith.timing.programs import placed
 from xesmith.timing.statistics import StopRule
 from xesmith.timing.timer import (
@@ -150,3 +151,12 @@ def test_a_program_is_placed_on_the_device_at_hand():
         'x.to("cpu"); torch.empty(1, device="cpu"); torch.device(\'cpu\'); y.to("cpu")\n'
         'if _xs_backend() in (None, "xpu"): pass  # the xpu'
     )
+
+
+def test_a_race_orders_programs_and_puts_failures_last(timer):
+    shape = EntryShape("here", "here", INPUTS, (32,), "float32")
+    texts = [program(PROGRAMS[name]).source for name in ("slow", "right", "wrong")]
+    entry = Entry("scale", texts[1], texts[1], texts[1], None, (shape,))
+    slow, right, wrong = race(timer, entry, texts)
+    assert right < 0.02 < slow < 1
+    assert wrong == float("inf")

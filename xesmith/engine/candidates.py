@@ -26,6 +26,7 @@ from xesmith.stages.proposers.record import Proposal
 _Key = tuple[str, str]
 
 _NOT_BEST = LevelResult("correctness", "not_run", ("another candidate is predicted better",))
+_RACED_SLOWER = LevelResult("correctness", "not_run", ("another candidate was faster in a race",))
 
 
 @dataclass
@@ -72,15 +73,27 @@ class Candidates:
         """
         distinct, unfit = _rendered(proposals)
         candidates = [self._begun(stage, key[0], p, before) for key, p in distinct.items()]
-        self._lower(stage, [c for c in candidates if c.stands], before)
+        # The timer runs sources, and knows nothing of passes.
+        passes = before.draft.passes or any(c.passes for c in candidates)
+        measured = self._judge.measures and not passes
+        begun = [c for c in candidates if c.stands]
+        self._lower(stage, begun, before, predict=not measured)
         standing = sorted((c for c in candidates if c.stands), key=lambda c: rank(c.examinations))
-        accepted = False
+        raced = measured and len(standing) > 1
+        if raced:
+            self._race(stage, standing, before)
+        skipped: LevelResult | None = None
         for candidate in standing:
-            result = _NOT_BEST if accepted else self._results_of(stage, candidate)
+            result = skipped or self._results_of(stage, candidate)
             candidate.levels.append(result)
-            if result.status == "passed" and (timed := self._timed(stage, candidate, before)):
-                candidate.levels.append(timed)
-            accepted = accepted or candidate.stands
+            if result.status != "passed":
+                continue
+            if measured:
+                candidate.levels.append(self._timed(stage, candidate, before))
+            if raced:  # those that come after it were slower
+                skipped = _RACED_SLOWER
+            elif candidate.stands:
+                skipped = _NOT_BEST
         verdicts = [self._judged(stage, proposer, c, before) for c in candidates]
         judged = dict(zip(distinct, verdicts, strict=True))
         return [judged[key] for p in proposals if (key := _key(p)) is not None], unfit
@@ -90,7 +103,9 @@ class Candidates:
         known = self._ledger.find(stage.name, digest, before.trial.id, passes)
         return _Candidate(proposal, text, known, [self._judge.syntax(text)])
 
-    def _lower(self, stage: Stage, candidates: Sequence[_Candidate], before: State) -> None:
+    def _lower(
+        self, stage: Stage, candidates: Sequence[_Candidate], before: State, *, predict: bool
+    ) -> None:
         """Lowers the candidates at every shape and judges what came of it."""
         if not candidates:
             return
@@ -109,15 +124,21 @@ class Candidates:
                 examinations,
                 promises=stage.conditions(session.device.kind),
                 must_improve=stage.improves,
+                predict=predict,
             )
 
-    def _timed(self, stage: Stage, candidate: _Candidate, before: State) -> LevelResult | None:
-        """The level "performance" where it is measured: from the ledger where it was before.
+    def _race(self, stage: Stage, standing: list[_Candidate], before: State) -> None:
+        """Puts the fastest first, as a short race on the device tells."""
+        if any(c.known is not None and c.known.accepted for c in standing):  # in a run cut short
+            standing.sort(key=lambda c: c.known is None or not c.known.accepted)
+            return
+        self._say(f"{stage.name}: racing {len(standing)} candidates")
+        seconds = self._judge.race([c.text for c in standing], before.text)
+        times = {id(c): s for c, s in zip(standing, seconds, strict=True)}
+        standing.sort(key=lambda c: times[id(c)])
 
-        None where it stays predicted: the timer runs sources, and knows nothing of passes.
-        """
-        if not self._judge.measures or candidate.passes or before.draft.passes:
-            return None
+    def _timed(self, stage: Stage, candidate: _Candidate, before: State) -> LevelResult:
+        """The level "performance" as measured: from the ledger where it was before."""
         if candidate.known is not None:
             seen = Verdict.from_json(candidate.known.verdict).level("performance")
             if seen is not None and seen.facts.get("measured"):

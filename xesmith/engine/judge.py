@@ -236,18 +236,26 @@ class Judge:
             self._syntax[text] = syntax.check(text, self.kernel_file)
         return self._syntax[text]
 
-    def performance(self, text: str, before: str, *, must_improve: bool) -> LevelResult | None:
-        """The level "performance" as measured; None where the target is not at hand."""
-        if self._measurer is None:
-            return None
+    def performance(self, text: str, before: str, *, must_improve: bool) -> LevelResult:
+        """The level "performance" as measured on the device at hand."""
         self._say("timing it")
-        return self._measurer.judge(
+        return self._at_hand.judge(
             self.problem, self.reference, text, before, must_improve=must_improve, say=self._say
         )
 
+    def race(self, texts: Sequence[str], before: str) -> list[float]:
+        """Seconds of each text from a short race on the device at hand, which judges none."""
+        return self._at_hand.race(self.problem, self.reference, texts, before, self._say)
+
+    @property
+    def _at_hand(self) -> Measurer:
+        if self._measurer is None:
+            raise ValueError("nothing is measured here: ask `measures` first")
+        return self._measurer
+
     @property
     def measures(self) -> bool:
-        """Whether the level "performance" is measured, and so asked last."""
+        """Whether the level "performance" can be measured."""
         return self._measurer is not None
 
     def lowered_levels(
@@ -257,13 +265,18 @@ class Judge:
         *,
         promises: Sequence[str] = (),
         must_improve: bool = True,
+        predict: bool = True,
     ) -> list[LevelResult]:
-        """Structure, lowering and, where it is predicted, performance; up to the first refusal."""
+        """Structure, lowering and performance, up to the first refusal.
+
+        Args:
+            predict: False where performance is measured later.
+        """
         checks: list[Callable[[], LevelResult]] = [
             lambda: structure.check(_launches(after.values()), self.session.device),
             lambda: judge_lowering(before, after, promises),
         ]
-        if not self.measures:
+        if predict:
             checks.append(lambda: judge_performance(before, after, must_improve=must_improve))
         results: list[LevelResult] = []
         for check in checks:

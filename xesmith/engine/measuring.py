@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xesmith.cascade.correctness import Reference
@@ -12,7 +12,7 @@ from xesmith.device import Device
 from xesmith.engine.entries import entry_of
 from xesmith.engine.problem import Problem
 from xesmith.errors import ToolchainError
-from xesmith.timing.contest import Options, hold
+from xesmith.timing.contest import Entry, Options, hold, race
 from xesmith.timing.run_bundle import device_at_hand, open_timer
 from xesmith.timing.timer import Timer, TimingError
 
@@ -58,17 +58,28 @@ class Measurer:
         say: Callable[[str], None],
     ) -> LevelResult:
         """The level "performance" of `text` against `before`, at every shape of the problem."""
-        entry = entry_of(
-            problem,
-            kernel=text,
-            baseline=before,
-            reference=reference.program.source if reference.kind == "pytorch" else None,
-        )
+        entry = _entry(problem, reference, text, before)
         options = Options(against=("baseline",))
         outcomes = [
             hold(self._timer, self._device, entry, shape, options, say) for shape in entry.shapes
         ]
         return judge_measured(outcomes, must_improve=must_improve)
 
+    def race(
+        self,
+        problem: Problem,
+        reference: Reference,
+        texts: Sequence[str],
+        before: str,
+        say: Callable[[str], None],
+    ) -> list[float]:
+        """Seconds of each text from a short race, which orders them and judges none."""
+        return race(self._timer, _entry(problem, reference, before, before), texts, say)
+
     def close(self) -> None:
         self._timer.close()
+
+
+def _entry(problem: Problem, reference: Reference, text: str, before: str) -> Entry:
+    source = reference.program.source if reference.kind == "pytorch" else None
+    return entry_of(problem, kernel=text, baseline=before, reference=source)

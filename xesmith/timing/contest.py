@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -159,29 +160,28 @@ class Outcome:
         }
 
 
+def program_at(entry: Entry, shape: EntryShape, text: str, name: str) -> Program:
+    """A text as a program of the entry at one shape."""
+    return Program(
+        text, f"/{entry.name}/{name}.py", inits=shape.inits, inputs=shape.inputs, dtype=shape.dtype
+    )
+
+
 def contestants(entry: Entry, shape: EntryShape, options: Options) -> list[Contestant]:
     """The programs of one shape: the kernel, itself again, and those it is timed against.
 
     Where the reference is one call of a library, eager is the library and is timed once.
     """
 
-    def program(text: str, name: str) -> Program:
-        return Program(
-            text,
-            f"/{entry.name}/{name}.py",
-            inits=shape.inits,
-            inputs=shape.inputs,
-            dtype=shape.dtype,
-        )
-
-    kernel = program(entry.kernel, "kernel")
+    kernel = program_at(entry, shape, entry.kernel, "kernel")
     found = [Contestant(KERNEL, kernel)]
     if options.again:
         found.append(Contestant(AGAIN, kernel))
     if "baseline" in options.against and entry.baseline not in (None, entry.kernel):
-        found.append(Contestant("baseline", program(entry.baseline or "", "baseline")))
+        baseline = program_at(entry, shape, entry.baseline or "", "baseline")
+        found.append(Contestant("baseline", baseline))
     if entry.reference is not None:
-        reference = program(entry.reference, "reference")
+        reference = program_at(entry, shape, entry.reference, "reference")
         if "eager" in options.against or (entry.library and "library" in options.against):
             found.append(Contestant("eager", reference))
         if "compile" in options.against:
@@ -192,14 +192,43 @@ def contestants(entry: Entry, shape: EntryShape, options: Options) -> list[Conte
 def reference_program(entry: Entry, shape: EntryShape) -> ReferenceProgram:
     """The reference at a shape; the baseline itself where the problem has none."""
     text = entry.reference or entry.baseline or entry.kernel
-    program = Program(
-        text,
-        f"/{entry.name}/reference.py",
-        inits=shape.inits,
-        inputs=shape.inputs,
-        dtype=shape.dtype,
-    )
+    program = program_at(entry, shape, text, "reference")
     return ReferenceProgram(program, entry.reference is not None, shape.rtol, shape.atol)
+
+
+#: of a race that only says whom to judge first
+_SHORT = StopRule(goal=0.01, least_rounds=5, most_rounds=8, most_seconds=6)
+#: processes at once, each with a context on the device
+_MOST_RUNNERS = 8
+
+
+def race(
+    timer: Timer, entry: Entry, texts: Sequence[str], say: Callable[[str], None] | None = None
+) -> list[float]:
+    """The median time of each text in seconds, all shapes added up, from a short measurement.
+
+    It orders texts and judges none: `inf` is the time of one that failed or was wrong.
+    """
+    seconds = [0.0] * len(texts)
+    for shape in entry.shapes:
+        for first in range(0, len(texts), _MOST_RUNNERS):
+            group = range(first, min(first + _MOST_RUNNERS, len(texts)))
+            if say is not None:
+                say(f"racing {len(group)} programs at {shape.name}")
+            runners = [
+                Contestant(str(i), program_at(entry, shape, texts[i], f"candidate{i}"))
+                for i in group
+            ]
+            try:
+                with timer.open(runners, reference_program(entry, shape)) as found:
+                    programs = found.run(_SHORT, look=False).programs
+            except TimingError:  # of the reference: whoever judges in full will tell it
+                programs = {}
+            for i in group:
+                timed = programs.get(str(i))
+                known = timed is not None and timed.rounds and timed.failure is None
+                seconds[i] += timed.seconds if timed is not None and known else math.inf
+    return seconds
 
 
 def hold(
