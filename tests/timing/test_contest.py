@@ -156,15 +156,39 @@ def test_clocks_are_read_in_hertz():
     assert "power_watts" not in parse_nvidia("1980, 3201, 1980, [N/A], 41, 580\n")
 
 
-def test_a_table_has_a_row_for_each_program(tmp_path):
-    outcome = judged(ENTRY, SHAPE, measurement(kernel=200e-6, eager=400e-6), H200, Options())
-    write_csv(tmp_path / "t.csv", [outcome])
+def test_a_table_has_a_row_for_each_program_in_ai_benchs_columns(tmp_path, monkeypatch):
+    monkeypatch.setenv("AIBENCH_CARD", "H200")
+    shape = replace(SHAPE, dims={"M": GEMM})
+    outcome = judged(ENTRY, shape, measurement(kernel=200e-6, eager=400e-6), H200, Options())
+    machine = {"name": "NVIDIA H200", "kind": "cuda"}
+    write_csv(tmp_path / "t.csv", [outcome], machine, note="first")
     with (tmp_path / "t.csv").open() as file:
+        header = file.readline().strip().split(",")
+        file.seek(0)
         kernel, eager = csv.DictReader(file)
-    assert (kernel["backend"], eager["backend"]) == ("kernel", "eager")
+    assert header[:13] == [
+        "kernel_name",
+        "kernel_type",
+        "problem_level",
+        "flops",
+        "flops_val",
+        "flops_unit",
+        "bytes",
+        "mem_bw_val",
+        "mem_bw_unit",
+        "time_us",
+        "input_values",
+        "note",
+        "AIBENCH_CARD",
+    ]
+    assert (kernel["kernel_type"], eager["kernel_type"]) == ("triton", "pytorch")
+    assert (kernel["program"], kernel["device"], kernel["note"], kernel["AIBENCH_CARD"]) == (
+        "kernel", "NVIDIA H200", "first", "H200"
+    )  # fmt: skip
+    assert json.loads(kernel["input_values"]) == {"M": GEMM}
     assert float(kernel["time_us"]) == pytest.approx(200)
-    assert float(kernel["tflops"]) == pytest.approx(2 * GEMM**3 / 200e-6 / 1e12)
-    assert (float(eager["speedup"]), eager["verdict"]) == (pytest.approx(2), "FASTER")
+    assert float(kernel["flops_val"]) == pytest.approx(2 * GEMM**3 / 200e-6 / 1e12)
+    assert (float(eager["kernel_over_program"]), eager["verdict"]) == (pytest.approx(2), "FASTER")
 
 
 def record_of(*outcomes, bundle=None):

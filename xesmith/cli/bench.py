@@ -85,8 +85,9 @@ def time_command(
     ] = 20.0,
     seed: Annotated[int | None, typer.Option("--seed", help="Of inputs; default: random.")] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", help="Write AI-bench's columns to this file.")
+        Path | None, typer.Option("--csv", help="Write AI-bench's columns, and more, to this file.")
     ] = None,
+    note: Annotated[str, typer.Option("--note", help="Stands in every row of the --csv.")] = "",
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the whole record (result.json) to a folder.")
     ] = None,
@@ -142,7 +143,7 @@ def time_command(
     if csv is not None:
         from xesmith.timing.csv_table import write_csv
 
-        write_csv(csv, outcomes)
+        write_csv(csv, outcomes, whole["machine"], note)
     if as_json:
         print_json(whole)
     else:

@@ -127,6 +127,7 @@ def entry_shape(shape: Shape) -> EntryShape:
         mem_bytes=shape.mem_bytes,
         rtol=shape.rtol,
         atol=shape.atol,
+        dims=shape.dims,
     )
 
 

@@ -30,6 +30,7 @@ _HARNESS = (
     "assets.py",
     "device.py",
     "errors.py",
+    "pass_plan.py",
     "scratch.py",
     "cascade/__init__.py",
     "cascade/compare_task.py",

@@ -47,6 +47,7 @@ class EntryShape:
     mem_bytes: float | None = None
     rtol: float | None = None
     atol: float | None = None
+    dims: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EntryShape:
