@@ -144,6 +144,15 @@ def test_events_that_the_timers_clock_contradicts_are_not_believed(base_repeat, 
     assert ("timer's clock" in (judged.reason or "")) == (verdict == "UNCLEAR")
 
 
+@pytest.mark.parametrize(("after", "verdict"), [(20e-6, "FASTER"), (50e-6, "FAILED")])
+def test_work_that_goes_on_after_the_window_has_no_time(after, verdict):
+    measured = synthetic(100e-6, 60e-6)
+    measured.programs["c"].after = [after] * 12
+    judged = judge(measured, "base", "c", smallest_effect=0.02)
+    assert judged.verdict == verdict
+    assert ("goes on for 50.0 us" in (judged.reason or "")) == (verdict == "FAILED")
+
+
 def test_a_program_is_placed_on_the_device_at_hand():
     text = 'x.to("xpu"); torch.empty(1, device="xpu:0"); torch.device(\'cuda\'); y.cuda()\n'
     text += 'if _xs_backend() in (None, "xpu"): pass  # the xpu'

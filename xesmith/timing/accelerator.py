@@ -23,6 +23,7 @@ class Mark(Protocol):
 
     def record(self) -> None: ...
     def query(self) -> bool: ...
+    def synchronize(self) -> None: ...
     def elapsed_time(self, end: Any) -> float:
         """Milliseconds from this mark to `end`."""
         ...
@@ -40,6 +41,9 @@ class _ClockMark:
 
     def query(self) -> bool:
         return True
+
+    def synchronize(self) -> None:
+        pass
 
     def elapsed_time(self, end: _ClockMark) -> float:
         return 1e3 * (end._at - self._at)

@@ -108,7 +108,10 @@ class _Timed:
         submitted = accelerator.clock()
         # Where the device had come to the start before the host was done, it may have waited.
         starved = accelerator.has_queue and self._start.query()
-        accelerator.synchronize()
+        self._end.synchronize()
+        ended = accelerator.clock()
+        accelerator.synchronize()  # other queues may be at work still
+        went_on = accelerator.clock() - ended
         seconds = self._start.elapsed_time(self._end) / 1e3
         if starved and self._leads < _MOST_LEADS:
             self._leads *= 2
@@ -121,6 +124,7 @@ class _Timed:
         return {
             "seconds": seconds,
             "submit_seconds": submitted - begun,
+            "after_seconds": went_on,
             "starved": starved,
             "outputs": layout,
             "inputs_changed": changed,

@@ -43,6 +43,9 @@ _REPEATS = 5
 _LOOK_SECONDS = 0.6
 #: back-to-back calls may take so much longer than the device says before that is a contradiction
 _DEVICE_BOUND = 1.3
+#: what waiting for an idle device takes at most, and the share of the time that may come after it
+_WAIT_SECONDS = 30e-6
+_WORK_AFTER = 0.02
 
 
 class TimingError(Exception):
@@ -74,7 +77,8 @@ class Timed:
 
     `rounds` holds the cold times, two a round; `warm` calls find the caches as a call with the
     same inputs left them. `submit` is what the host took to submit a call: no part of the others.
-    `repeat` is the time of a call among many back to back, by the timer's own clock.
+    `repeat` is the time of a call among many back to back, by the timer's own clock. `after` is
+    what the device went on for when the window had closed.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Timed:
     warm: list[float] = field(default_factory=list[float])
     submit: list[float] = field(default_factory=list[float])
     repeat: list[float] = field(default_factory=list[float])
+    after: list[float] = field(default_factory=list[float])
     starved: int = 0  # calls in which the device may have waited for the host
     checked: int = 0  # calls whose outputs were compared
     error_over_allowed: float | None = None
@@ -99,6 +104,13 @@ class Timed:
         """The median cold time."""
         return median(self.cold)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the device was at work after the window, by more than a wait itself takes."""
+        if not self.after or not self.rounds:
+            return False
+        return median(self.after) > _WAIT_SECONDS + _WORK_AFTER * self.seconds
+
     def to_json(self) -> dict[str, Any]:
         def middle(values: Sequence[float]) -> float | None:
             return median(values) if values else None
@@ -109,11 +121,12 @@ class Timed:
             "warm_median_seconds": middle(self.warm),
             "submit_median_seconds": middle(self.submit),
             "repeat_median_seconds": middle(self.repeat),
+            "after_median_seconds": middle(self.after),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Timed:
-        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
 
 
 @dataclass
@@ -184,11 +197,15 @@ def judge(
 
     A FASTER that the timer's own clock contradicts is UNCLEAR: where back-to-back calls of the base
     take what the device says they take, those of the candidate must take less than the base's.
+    A program whose work goes on when its window has closed has no time.
     """
     one, other = measurement.programs[base], measurement.programs[candidate]
     for timed in (one, other):
         if timed.failure:
             return Judgement("FAILED", None, f"{timed.name}: {timed.failure}")
+        if timed.goes_on:
+            why = f"its work goes on for {median(timed.after) * 1e6:.1f} us after its window"
+            return Judgement("FAILED", None, f"{timed.name}: {why}: on a stream of its own?")
     ratio = measurement.ratio(base, candidate)
     if ratio is None:
         return Judgement("UNCLEAR", None, "too few rounds")
@@ -503,6 +520,7 @@ class Race:
         for runner in self._running():
             if not keep:
                 runner.timed.submit.clear()
+                runner.timed.after.clear()
                 runner.timed.starved = 0
             elif len(times.get(runner.timed.name, ())) == 2:
                 runner.timed.rounds.append(times[runner.timed.name])
@@ -521,8 +539,9 @@ class Race:
                 file=str(runner.file),
                 warm=warm,
             )
-            seconds = _positive(reply, "seconds")
-            timed.submit.append(_positive(reply, "submit_seconds"))
+            seconds = _time(reply, "seconds")
+            timed.submit.append(_time(reply, "submit_seconds"))
+            timed.after.append(_time(reply, "after_seconds", may_be_none=True))
             if reply["inputs_changed"]:
                 raise TimingError(f"input {reply['inputs_changed'][0]} was changed")
         except TimingError as error:
@@ -595,9 +614,9 @@ def _busy_clocks(kind: str) -> dict[str, Any]:
     return clocks(kind)
 
 
-def _positive(reply: Mapping[str, Any], name: str) -> float:
+def _time(reply: Mapping[str, Any], name: str, *, may_be_none: bool = False) -> float:
     """A program's process wrote this: it must at least be a time."""
     value = reply.get(name)
-    if not isinstance(value, (int, float)) or not 0 < value < 1e6:
-        raise TimingError(f"its {name} is {value!r}, which is no time")
-    return float(value)
+    if isinstance(value, (int, float)) and (0 < value < 1e6 or (may_be_none and value == 0)):
+        return float(value)
+    raise TimingError(f"its {name} is {value!r}, which is no time")
