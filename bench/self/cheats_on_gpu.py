@@ -22,6 +22,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,19 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "xpu", "cpu"))
     options = parser.parse_args()
     kind: Any = options.device or kind_at_hand()
-    record: dict[str, Any] = {"kind": kind, "isolation": isolation(kind)}
+    record: dict[str, Any] = {"kind": kind}
+    record["date"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
     with ScratchFolder("cheats") as scratch:
-        record["check"] = check(kind, scratch.path)
-    if kind == "cuda":
-        record["timed"] = timed(kind)
+        parts = {
+            "isolation": lambda: isolation(kind),
+            "check": lambda: check(kind, scratch.path),
+            "timed": lambda: timed(kind, record) if kind == "cuda" else [],
+        }
+        for name, part in parts.items():
+            try:
+                record[name] = part()
+            except Exception as error:  # the other parts are of interest all the same
+                record[name] = [{"what": name, "told": str(error), "as_it_should_be": False}]
     rows = [row for part in record.values() if isinstance(part, list) for row in part]
     record["as_it_should_be"] = sum(row["as_it_should_be"] for row in rows)
     record["of"] = len(rows)
@@ -204,9 +213,10 @@ def check(kind: Any, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def timed(kind: Any) -> list[dict[str, Any]]:
+def timed(kind: Any, record: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with Timer(Path(sys.executable), kind=kind) as timer, ScratchFolder("timed") as scratch:
+        record["machine"] = timer.device
 
         def verdict(source: str) -> tuple[Any, Any]:
             work = scratch.path / str(len(rows))
