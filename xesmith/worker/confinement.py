@@ -328,6 +328,7 @@ def _landlock(confinement: Confinement, host: Host, folder: Path) -> list[Measur
         version = linux.landlock_version()
         devices = [f"/dev/{name}" for name in _USABLE_DEVICES]
         if confinement.device:
+            devices.append("/proc/self/task")  # CUDA's driver names its threads there, or fails
             devices += [
                 entry.path
                 for entry in os.scandir("/dev")
