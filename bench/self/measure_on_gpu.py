@@ -40,7 +40,7 @@ from xesmith.timing.timer import Contestant, Timer, judge  # noqa: E402
 
 IN_PAIRS = ("gemm", "softmax", "flash_attention")
 RUNS = 20
-RUNS_A_RACE = 5  # then both programs get new processes
+RUNS_A_RACE = 10  # then both programs get new processes
 SLOWER_BY = 0.03
 #: what a launch of the pause adds beside its length
 _LAUNCH_SECONDS = 1e-6
@@ -164,7 +164,7 @@ def main() -> int:
                 print(f"{name}: {time.monotonic() - started:.0f} s since the start", flush=True)
 
         # The table comes before the last of the A/A runs when time is short.
-        until = started + 0.5 * given.seconds
+        until = started + 0.65 * given.seconds
         seconds = part("again", lambda: again(timer, in_pairs, until, given.out)) or {}
         known = [entry for entry in in_pairs if entry.name in seconds]
         part("slowed", lambda: slow(timer, known, seconds, given.out))

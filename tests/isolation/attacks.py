@@ -186,3 +186,19 @@ def uses_device(arguments, folder):
     kind = arguments["kind"]
     x = torch.ones((256, 256), device=kind)
     return float((x @ x).sum())
+
+
+def compiles(arguments, folder):
+    """What Triton does at a launch: its launcher's C source becomes a module, in TMPDIR."""
+    source = Path(folder) / "launcher.c"
+    source.write_text("int launch(void) { return 7; }\n")
+    library = Path(folder) / "launcher.so"
+    command = [os.environ.get("CC", "gcc"), source, "-O1", "-shared", "-fPIC", "-o", library]
+    done = subprocess.run([*command, "-v"], capture_output=True, text=True)
+    return [done.returncode, ctypes.CDLL(str(library)).launch() if library.exists() else None]
+
+
+def names_a_thread(arguments, folder):
+    """What CUDA's driver does, which takes a refusal for a fault of the system."""
+    thread = threading.get_native_id()
+    return _tried(lambda: Path(f"/proc/self/task/{thread}/comm").write_text("named"))

@@ -304,6 +304,19 @@ def test_what_it_leaves_are_files_and_folders(pool, tmp_path):
 # -- conversations ----------------------------------------------------------------------------
 
 
+def test_a_compiler_works_in_its_folder_though_no_other_user_may_enter_there(pool, tmp_path):
+    tmp_path.chmod(0o700)
+    through = pool.run(f"{ATTACKS}:compiles", {}, folder=tmp_path / "task")
+    assert through.value == [0, 7], through
+
+
+@pytest.mark.parametrize(("device", "through"), [(True, True), (False, False)])
+def test_what_uses_a_gpu_may_name_its_threads(pool, tmp_path, device, through):
+    held = Confinement(device=device)
+    result = pool.run(f"{ATTACKS}:names_a_thread", {}, folder=tmp_path / "task", confinement=held)
+    assert (result.value[0] == "in") == through, result
+
+
 def test_a_conversation_is_questions_and_answers(pool, tmp_path):
     with pool.converse(f"{ATTACKS}:answers", {}, folder=tmp_path) as talk:
         assert talk.ask("a", timeout_s=10) == {"got": "a"}

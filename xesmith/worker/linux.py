@@ -31,12 +31,13 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 14, 1 <<
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
-_PR_SET_KEEPCAPS = 8
 _PR_SET_SECCOMP = 22
+_PR_SET_SECUREBITS = 28
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE, _PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 _CAP_DAC_READ_SEARCH = 2
+_SECBIT_NO_SETUID_FIXUP, _SECBIT_NO_SETUID_FIXUP_LOCKED = 1 << 2, 1 << 3
 _CAPABILITY_VERSION_3 = 0x20080522
 
 #: the same numbers on every architecture
@@ -156,7 +157,9 @@ def forbid_new_privileges() -> str:
 def become(uid: int, *, keep_reading: bool) -> str:
     """Another user, for good. `keep_reading`: root's files stay readable (Landlock says which),
     also to the programs that are started, since Python itself may lie under /root."""
-    _prctl(_PR_SET_KEEPCAPS, 1)
+    # Else access(2) answers without the capability that open(2) has, and gcc, which asks it of
+    # TMPDIR, writes to /tmp.
+    _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP | _SECBIT_NO_SETUID_FIXUP_LOCKED)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
