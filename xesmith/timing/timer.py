@@ -41,6 +41,7 @@ _MOST_REPEATS = 2000
 _REPEATS = 5
 #: as long as a look at the clocks takes
 _LOOK_SECONDS = 0.6
+_ROUNDS_A_LOOK = 4
 #: back-to-back calls may take so much longer than the device says before that is a contradiction
 _DEVICE_BOUND = 1.3
 #: what waiting for an idle device takes at most, and the share of the time that may come after it
@@ -476,8 +477,13 @@ class Race:
         self._round(keep=False)  # the first calls meet cold code, and find how long a lead must be
         self._round(keep=False)
         stopped: str | None = None
+        seen: list[float] = []
+        count = 0
         while stopped is None and self._running():
             self._round(keep=True)
+            count += 1
+            if look and count % _ROUNDS_A_LOOK == 1:
+                seen += [hz for hz in (clocks(self._timer.kind).get("core_clock_hz"),) if hz]
             rounds = [runner.timed.rounds for runner in self._running()]
             stopped = rule.reason(rounds, time.monotonic() - started)
             if say is not None and rounds and len(rounds[0]) % 10 == 0:
@@ -492,7 +498,7 @@ class Race:
             wall_seconds=time.monotonic() - started,
             seed=self._seed,
             flush_bytes=self._timer.flush_bytes,
-            clocks=self._look() if look else {},
+            clocks=self._look(seen) if look else {},
             reference=self.reference,
         )
 
@@ -589,8 +595,14 @@ class Race:
                     continue
                 timed.repeat.append((time.perf_counter() - begun) / calls)
 
-    def _look(self) -> dict[str, Any]:
-        """The device's clocks while the first program runs back to back."""
+    def _look(self, seen: Sequence[float]) -> dict[str, Any]:
+        """The device's state while the first program runs back to back, and the highest clock.
+
+        Calls that come one by one run at a higher clock than those: power does not limit them.
+
+        Args:
+            seen: clocks between rounds.
+        """
         running = [runner for runner in self._running() if runner.timed.rounds]
         if self._timer.kind == "cpu" or not running:
             return {}
@@ -606,7 +618,12 @@ class Race:
                     seed=self._new_seed(),
                     calls=calls,
                 )
-            return looking.result()
+            found = looking.result()
+        busy = found.get("core_clock_hz")
+        if busy is not None:
+            found["busy_core_clock_hz"] = busy
+            found["core_clock_hz"] = max([busy, *seen])
+        return found
 
 
 def _busy_clocks(kind: str) -> dict[str, Any]:
