@@ -145,6 +145,34 @@ def test_an_improved_run_predicts_and_never_says_that_it_measured(run):
     assert "+x = 2\n" in report.diff
 
 
+def test_a_run_on_the_device_says_what_was_measured_and_shows_what_a_cuda_compiler_makes(tmp_path):
+    said = "a[0]: measured FASTER 1.250x [1.240, 1.260]"
+    timed = {**level("performance", "passed", said), "facts": {"measured": True}}
+    session = {**HEADER["session"], "device_title": "NVIDIA H200", "kind": "cuda"}
+    values = {"ptx.instructions": 812, "ptx.matrix_instructions": 16, "ttgir.dots": 1}
+    with Ledger.create(tmp_path / "ledger.sqlite", {**HEADER, "session": session}) as ledger:
+        base = ledger.add(
+            trial("baseline", "as given", PASSED, summary={"a[0]": values}), source_text="x = 1\n"
+        )
+        tuned = trial("gpu_specific", "8 warps", PASSED, timed, parent=base.id)
+        made = ledger.add(replace(tuned, summary={"a[0]": values}), source_text="x = 2\n")
+        ledger.set_stage(StageOutcome("gpu_specific", 0, "improved", "8 warps", made.id))
+        ledger.add(trial("final", "end", PASSED, timed, parent=made.id), source_text="x = 2\n")
+        ledger.finish()
+        report = build(ledger)
+    assert report.verdict == f"improved: {said}"
+    assert report.measurements == (
+        f"gpu_specific against what it set out from: {said}",
+        f"final against the kernel as given: {said}",
+    )
+    for text in (to_markdown(report), to_html(report)):
+        assert said in text
+        assert "measured on NVIDIA H200" in text
+        assert "No GPU took part" not in text
+        assert "PTX instr" in text
+        assert "GRF" not in text
+
+
 def test_a_final_check_that_refuses_leaves_the_baseline(run):
     finish(run, accepted=False)
     report = build(run)

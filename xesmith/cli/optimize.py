@@ -212,21 +212,13 @@ def optimize(
     return EXIT_NO_IMPROVEMENT if result.unreached is None else EXIT_ENVIRONMENT
 
 
-def _measured(result: Result) -> bool:
-    """Whether the final file's verdict rests on times that were measured."""
-    from xesmith.cascade.record import Verdict
-
-    judged = Verdict.from_json(result.final.trial.verdict).level("performance")
-    return judged is not None and bool(judged.facts.get("measured"))
-
-
 def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         "improved": result.improved,
         "verdict": report.verdict,
-        "measured": _measured(result),
+        "measured": report.measured,
         "predicted_seconds": {
             "before": result.baseline.trial.predicted_seconds,
             "after": result.final.trial.predicted_seconds,

@@ -85,6 +85,7 @@ class Session:
         return {
             "device": self.device.name,
             "device_title": self.device.title,
+            "kind": self.device.kind,
             "compiler": f"{self.toolchain.triton_distribution} {self.toolchain.triton_version}",
             "native_compiler": None if native is None else native.versions.get("ocloc"),
             "igc": None if native is None else native.versions.get("igc"),

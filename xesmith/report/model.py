@@ -64,17 +64,36 @@ def _predicted(values: Values) -> str:
     return "not predicted" if seconds is None else f"{seconds * 1e6:.1f}"
 
 
-COLUMNS = (
-    Column("2D loads in loop", _loads),
-    Column("dots on DPAS", _ratio("ttgir.dots_on_dpas", "ttgir.dots")),
-    Column("dpas in loop", _dpas),
-    Column("SLM B", _number("native.slm_bytes")),
-    Column("SLM msgs in loop", _number("native.main.slm_messages")),
-    Column("spill B/thread", _number("native.spill_bytes_per_thread")),
-    Column("GRF", _number("native.grf_count")),
-    Column("occupancy", _percent("derived.occupancy")),
-    Column("predicted us", _predicted),
-)
+_PREDICTED = Column("predicted us", _predicted)
+
+_COLUMNS = {
+    "xpu": (
+        Column("2D loads in loop", _loads),
+        Column("dots on DPAS", _ratio("ttgir.dots_on_dpas", "ttgir.dots")),
+        Column("dpas in loop", _dpas),
+        Column("SLM B", _number("native.slm_bytes")),
+        Column("SLM msgs in loop", _number("native.main.slm_messages")),
+        Column("spill B/thread", _number("native.spill_bytes_per_thread")),
+        Column("GRF", _number("native.grf_count")),
+        Column("occupancy", _percent("derived.occupancy")),
+        _PREDICTED,
+    ),
+    # Registers and spills are decided after PTX, and nothing predicts times there.
+    "cuda": (
+        Column("dots", _number("ttgir.dots")),
+        Column("matrix instr", _number("ptx.matrix_instructions")),
+        Column("PTX instr", _number("ptx.instructions")),
+        Column("B per load", _number("ptx.bytes_per_load")),
+        Column("async copies", _number("ptx.async_copies")),
+        Column("shared memory B", _number("ttgir.shared_bytes")),
+        Column("float64 instr", _number("ptx.f64_instructions")),
+    ),
+}
+
+
+def columns(header: Mapping[str, Any]) -> tuple[Column, ...]:
+    """Those of the kind of device that a run is for."""
+    return _COLUMNS[header["session"].get("kind", "xpu")]
 
 
 @dataclass(frozen=True)
@@ -108,9 +127,15 @@ class Report:
     findings_before: tuple[dict[str, Any], ...]
     findings_after: tuple[dict[str, Any], ...]
     correctness: dict[str, Any] | None  # the final check's level, else the baseline's
+    measurements: tuple[str, ...]  # of the accepted stages and the final file; () where predicted
     diff: str
     passes: str  # the text of the plan that goes with the file; "" for none
     verdict: str
+
+    @property
+    def measured(self) -> bool:
+        """Whether times were measured on a device in this run."""
+        return any(_performance(trial)[0] for trial in self.trials)
 
     @property
     def improved(self) -> bool:
@@ -132,7 +157,7 @@ def build(ledger: Ledger) -> Report:
     return Report(
         header=ledger.header,
         finished=ledger.finished,
-        rows=tuple(row for trial in shown for row in _rows(trial)),
+        rows=tuple(row for trial in shown for row in _rows(trial, columns(ledger.header))),
         stages=tuple(ledger.stages()),
         trials=tuple(trials),
         tree=tree(trials, exchanges),
@@ -141,6 +166,7 @@ def build(ledger: Ledger) -> Report:
         findings_before=_findings(ledger, baseline),
         findings_after=_findings(ledger, last),
         correctness=_correctness(final or baseline),
+        measurements=tuple(_measurements([*chain, final] if final else chain)),
         diff=diff,
         passes=last.passes if last else "",
         verdict=_verdict(ledger, baseline, final, chain),
@@ -170,9 +196,9 @@ def _chain(
     return [by_id[trial] for trial in improved if trial in by_id]
 
 
-def _rows(trial: Trial) -> list[Row]:
+def _rows(trial: Trial, shown: Sequence[Column]) -> list[Row]:
     return [
-        Row(trial.stage, trial.note, shape, tuple(column.text(values) for column in COLUMNS))
+        Row(trial.stage, trial.note, shape, tuple(column.text(values) for column in shown))
         for shape, values in trial.summary.items()
     ]
 
@@ -182,6 +208,22 @@ def _findings(ledger: Ledger, trial: Trial | None) -> tuple[dict[str, Any], ...]
         return ()
     shapes = json.loads(ledger.get(trial.evidence))
     return tuple(finding for shape in shapes.values() for finding in shape["findings"])
+
+
+def _performance(trial: Trial) -> tuple[bool, tuple[str, ...]]:
+    """Whether the level "performance" was measured for a trial, and what it says by shape."""
+    for level in trial.verdict["levels"]:
+        if level["level"] == "performance":
+            return bool(level["facts"].get("measured")), tuple(level["messages"])
+    return False, ()
+
+
+def _measurements(trials: Sequence[Trial]) -> Iterator[str]:
+    for trial in trials:
+        measured, messages = _performance(trial)
+        if measured:
+            against = "the kernel as given" if trial.stage == FINAL else "what it set out from"
+            yield from (f"{trial.stage} against {against}: {message}" for message in messages)
 
 
 def _correctness(trial: Trial | None) -> dict[str, Any] | None:
@@ -206,6 +248,8 @@ def _verdict(
         return "unfinished: resume it with --resume"
     if final is not None and not final.accepted:
         return "not improved: the final check refused the optimised file"
+    if final is not None and _performance(final)[0]:
+        return f"improved: {'; '.join(_performance(final)[1])}"
     if not chain or baseline is None:
         return "not improved: no stage's candidate was accepted"
     before, after = baseline.predicted_seconds, chain[-1].predicted_seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xesmith.cli.common import table
-from xesmith.report.model import COLUMNS, Report
+from xesmith.report.model import Report, columns
 from xesmith.report.spending import Spending
 from xesmith.report.tree import Node
 
@@ -13,16 +13,18 @@ def show(report: Report, *, with_tree: bool = False) -> None:
     session = report.header["session"]
     print()
     table(
-        ["stage", "shape", *(column.title for column in COLUMNS)],
+        ["stage", "shape", *(column.title for column in columns(report.header))],
         [[row.stage, row.shape, *row.cells] for row in report.rows],
         title=f"{report.header['problem']} on {session['device_title']} ({session['device']})",
     )
     for stage in report.stages:
         print(f"{stage.name}: {stage.status}: {stage.reason}")
+    for line in report.measurements:
+        print(f"measured: {line}")
     if with_tree:
         print()
-        columns = ["trial", "stage", "proposer", "predicted us", "tokens", "seconds", "evidence"]
-        table([*columns, "fate"], [_trial(node) for node in report.tree], title="trials")
+        titles = ["trial", "stage", "proposer", "predicted us", "tokens", "seconds", "evidence"]
+        table([*titles, "fate"], [_trial(node) for node in report.tree], title="trials")
     if report.spending:
         print()
         table(list(_SPENDING), [_spent(row) for row in report.spending], title="models")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jinja2
 from markupsafe import Markup, escape
 
-from xesmith.report.model import COLUMNS, Report
+from xesmith.report.model import Report, columns
 from xesmith.report.tree import objection
 
 _ENVIRONMENT = jinja2.Environment(
@@ -29,7 +29,7 @@ def to_html(report: Report) -> str:
 def _render(template: str, report: Report) -> str:
     return _ENVIRONMENT.get_template(template).render(
         report=report,
-        columns=[column.title for column in COLUMNS],
+        columns=[column.title for column in columns(report.header)],
         objection=objection,
         cell=_cell,
         coded=_coded,
