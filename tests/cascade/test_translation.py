@@ -206,7 +206,7 @@ class TestPrograms:
 
     def test_an_exact_pass(self, lowerer: Lowerer, checker: TranslationChecker):
         result = self.checked(lowerer, checker, MASKS)
-        assert result.status == "passed"
+        assert result.status == "passed", result
         assert "8 of 64 programs store the same with passes, bit for bit" in result.messages[0]
         assert "trusted" in result.messages[-1]
 
@@ -214,7 +214,7 @@ class TestPrograms:
         self, lowerer: Lowerer, checker: TranslationChecker
     ):
         result = self.checked(lowerer, checker, EXP2)
-        assert result.status == "passed"
+        assert result.status == "passed", result
         assert 0 < result.facts["launches"][0]["worst"] < 1
         secret = self.checked(lowerer, checker, replace(EXP2, rounds=False))
         assert secret.status == "refused"

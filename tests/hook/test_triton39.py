@@ -38,7 +38,7 @@ def test_its_modules_come_back_from_stock_mlir(upstream_python: str) -> None:
         rows = list(one.rows([*problem_names(), *kernel_names()]))
     assert {row.subject for row in rows} == {*problem_names(), *kernel_names()}
     for row in rows:
-        if row.subject == "block_pointers":
+        if row.subject in ("block_pointers", "gemm_rebuilt"):
             assert row.result == "not made"
             assert "Block pointers have been removed" in row.detail
         else:

@@ -20,6 +20,7 @@ from xesmith.lowering.record import GhostRun, Lowering
 from xesmith.pass_plan import PassEntry, PassPlan
 from xesmith.scratch import ScratchFolder
 from xesmith.worker.client import TaskResult, WorkerPool
+from xesmith.worker.confinement import Confinement
 
 _TASK = "xesmith.cascade.translation_task:compare"
 #: share of the limit after which no further program of a launch is begun
@@ -95,7 +96,7 @@ class TranslationChecker:
         for pair, result in records:
             at = f"{pair.shape}: '{pair.after.launch.kernel}'"
             if result.status != "ok":
-                unknown.append(f"{at}: its TTIR cannot be checked: {result.status}")
+                unknown.append(f"{at}: its TTIR cannot be checked: {result}")
             elif (what := result.value["unknown"]) is not None:
                 unknown.append(f"{at}: its TTIR cannot be checked: {what}")
             elif (fault := result.value["fault"]) is not None:
@@ -133,6 +134,9 @@ class TranslationChecker:
                     folder=scratch.path / str(number),
                     timeout_s=self._timeout_s,
                     memory_bytes=self._memory_bytes,
+                    confinement=Confinement(
+                        (pair.before.levels["ttir_generic"], pair.after.levels["ttir_generic"])
+                    ),
                 )
                 for number, pair in enumerate(pairs)
             ]
