@@ -1,6 +1,7 @@
 """What the timing of this project says on this machine's GPU, in one call.
 
     python bench/self/measure_on_gpu.py BUNDLE --out DIR [--seconds 520] [--device cpu]
+    python bench/self/measure_on_gpu.py --render DIR
 
 BUNDLE comes from `xesmith bench export-bundle` and holds the problems. Three parts, each kept as
 soon as it is there (DIR/again.json, slowed.json, table.json):
@@ -9,12 +10,14 @@ soon as it is there (DIR/again.json, slowed.json, table.json):
 - slowed: kernels with a pause of 3 % of their time; SLOWER is right.
 - table: every problem against eager, torch.compile and the library's call.
 
+`--render` lays what stands in DIR out as DIR/README.md.
 Exit code 0 where all of it ran and the first two parts are right.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import traceback
@@ -132,14 +135,20 @@ def slow(timer: Timer, entries: list[Entry], seconds: dict[str, float], out: Pat
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bundle", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("bundle", type=Path, nargs="?")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--render", type=Path, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=520.0)
     parser.add_argument("--device", choices=("cuda", "xpu", "cpu"))
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--against", default="eager,compile,library")
     parser.add_argument("--off", help="measures of confinement to leave out, by name")
     given = parser.parse_args()
+    if given.render is not None:
+        (given.render / "README.md").write_text(rendered(given.render))
+        return 0
+    if given.bundle is None or given.out is None:
+        parser.error("BUNDLE and --out, or --render")
     globals()["RUNS"] = given.runs
     started = time.monotonic()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -188,6 +197,75 @@ def main() -> int:
             ),
         )
     return 1 if failed else 0
+
+
+def rendered(folder: Path) -> str:
+    """The three parts as Markdown."""
+    again, slowed, table = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("again", "slowed", "table")
+    )
+    machine = table["machine"]
+    lines = [
+        f"# Times on {machine['name']}",
+        "",
+        f"Measured {table['date'][:10]} by `bench/self/measure_on_gpu.py`: Triton "
+        f"{machine['triton']}, torch {machine['torch']}, Python {machine['python']}; measures of "
+        f"confinement left out: {', '.join(table['confinement_off']) or 'none'}. What each number "
+        "is: [docs/11-bench.md](../../../docs/11-bench.md).",
+        "",
+        "| kernel | against itself: SAME | with a pause of 3 % |",
+        "|---|---|---|",
+    ]
+    for name, found in again["problems"].items():
+        other = slowed["problems"].get(name)
+        verdict = "not run" if other is None else told(other)
+        lines.append(
+            f"| {name} {sizes(found)} | {found['same']} of {len(found['runs'])} | {verdict} |"
+        )
+    lines += [
+        "",
+        "The kernels as they are in bench/problems, written for an Arc Pro B70, and how many times "
+        "as fast they are as PyTorch (above 1: faster), with the 95 % interval. `*`: the vendor's "
+        "library, in one call.",
+        "",
+        "| kernel | us | of roof | against eager | against torch.compile |",
+        "|---|---|---|---|---|",
+    ]
+    notes: list[str] = []
+    for outcome in table["outcomes"]:
+        programs = outcome["measurement"]["programs"]
+        median = programs["kernel"]["median_seconds"]
+        share = outcome["fraction_of_roof"].get("kernel")
+        cells = [
+            f"{outcome['problem']} {sizes(outcome['shape'])}",
+            "failed" if median is None else f"{median * 1e6:.1f}",
+            "" if share is None else f"{share:.0%}",
+            told(outcome["judgements"]["eager"]) + (" `*`" if outcome["library"] else ""),
+            told(outcome["judgements"]["compile"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+        notes += [f"- {outcome['problem']}: {text}" for text in outcome["errors"]]
+        if failure := programs["kernel"]["failure"]:
+            notes.append(f"- {outcome['problem']}: {failure}")
+    lines.append("")
+    lines += [
+        f"Against {name}: geometric mean {found['geometric_mean']:.3f} over {found['shapes']} "
+        f"shapes, median {found['median']:.3f}, worst {found['worst']:.3f} "
+        f"({found['worst_at'].partition(' ')[0]}).  "
+        for name, found in table["summary"].items()
+    ]
+    return "\n".join((*lines, "", *notes)) + "\n"
+
+
+def sizes(shape: dict[str, Any]) -> str:
+    return str(shape.get("label") or shape["shape"]).partition(" ")[2]
+
+
+def told(judgement: dict[str, Any]) -> str:
+    ratio = judgement["ratio"]
+    if ratio is None:
+        return judgement["verdict"]
+    return f"{judgement['verdict']} {ratio['ratio']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
 
 
 def open_confined(kind: str | None, left_out: str | None) -> tuple[Timer, tuple[str, ...]]:
