@@ -95,7 +95,7 @@ def zebin_text(
     file.write_bytes(data)
     out = folder / "sections"
     command = [*tools.ocloc, "disasm", "-file", str(file), "-dump", str(out)]
-    code, log, timed_out = run_tool(command, os.environ, folder, DISASM_TIMEOUT_SECONDS)
+    code, log, timed_out = run_tool(command, folder, DISASM_TIMEOUT_SECONDS)
     listing = out / f".text.{kernel}.asm"
     if timed_out or code != 0 or not listing.is_file():
         said = (

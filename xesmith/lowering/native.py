@@ -25,6 +25,7 @@ from elftools.elf.elffile import ELFFile
 from xesmith.lowering.options import build_flags
 from xesmith.lowering.record import LEVEL_FILES, Failure, Lowering
 from xesmith.toolchain.record import NativeTools
+from xesmith.worker.client import scrubbed_environment
 
 OCLOC_TIMEOUT_SECONDS = 180.0
 SPIRV_DIS_TIMEOUT_SECONDS = 60.0
@@ -176,12 +177,11 @@ def _run_ocloc(
     command = [*tools.ocloc, "compile", "-file", str(spirv), "-spirv_input"]
     command += ["-device", device, "-options", flags, "-out_dir", str(work), "-output", "kernel"]
     environment = {
-        **os.environ,
         "IGC_ShaderDumpEnable": "1",
         "IGC_DumpToCustomDir": str(dump),
     }
     try:
-        exit_code, log, timed_out = run_tool(command, environment, work, timeout_s)
+        exit_code, log, timed_out = run_tool(command, work, timeout_s, environment)
         made.seconds = time.perf_counter() - started
         log_path.write_text(log)
         made.levels["native_log"] = str(log_path)
@@ -202,15 +202,18 @@ def _run_ocloc(
 
 
 def run_tool(
-    command: list[str], environment: Mapping[str, str], folder: Path, timeout_s: float
+    command: list[str], folder: Path, timeout_s: float, more: Mapping[str, str] | None = None
 ) -> tuple[int, str, bool]:
-    """(exit code, output, whether it was ended at its limit) of a native tool, run in `folder`."""
+    """(exit code, output, whether it was ended at its limit) of a native tool, run in `folder`.
+
+    Of the environment it sees what tasks see, and `more`.
+    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=dict(environment),
+        env={**scrubbed_environment(), **(more or {})},
         cwd=folder,
         start_new_session=True,
     )
@@ -326,7 +329,7 @@ def disassemble_spirv(
         return
     path = spirv.parent / LEVEL_FILES["spirv_text"]
     command = [*tools.spirv_dis, "--no-color", "-o", str(path), str(spirv)]
-    code, log, timed_out = run_tool(command, os.environ, spirv.parent, SPIRV_DIS_TIMEOUT_SECONDS)
+    code, log, timed_out = run_tool(command, spirv.parent, SPIRV_DIS_TIMEOUT_SECONDS)
     if code == 0:
         levels["spirv_text"] = str(path)
     else:

@@ -37,7 +37,10 @@ Status = Literal[
 
 #: what a worker may know of our environment: no keys, no proxies
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CC")
-_KEPT_PREFIXES = ("LC_", "TRITON_", "ONEAPI_", "ZE_", "SYCL_", "CUDA_", "NVIDIA_", "OPENBLAS_")
+_KEPT_PREFIXES = (
+    "LC_", "TRITON_", "ONEAPI_", "ZE_", "SYCL_", "IGC_", "NEO_", "OCLOC_", "CUDA_", "NVIDIA_",
+    "OPENBLAS_",
+)  # fmt: skip
 
 #: registers our package by its folder, so that nothing else of our environment becomes
 #: importable in the toolchain's Python
