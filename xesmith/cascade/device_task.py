@@ -7,17 +7,16 @@ memory of the device, and leaves its outputs as files. Tasks of a worker: torch 
 
 from __future__ import annotations
 
-import copy
 import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from xesmith.cascade import tensor_files
-from xesmith.cascade.compare_task import compare_outputs
+from xesmith.cascade.expected import Expected, ReferenceModel
 from xesmith.cascade.guarded_memory import POISON, GuardedMemory, WatchedTorch
 from xesmith.ghost.launch import Program
 from xesmith.timing.accelerator import Kind, open_accelerator
@@ -52,18 +51,16 @@ class _Reference:
         self._accelerator = open_accelerator(kind)
         self._shared = folder / "shared"
         self._shared.mkdir()
-        self._expected: dict[str, dict[str, Any]] = {}
+        self._expected: dict[str, Expected] = {}
         self.path = ""
 
     def load(self, program: dict[str, Any], seed: int, float64: bool) -> dict[str, Any]:
         """Builds the reference's Model of one case; its weights become a shared file."""
         self.path = program["path"]
         self._program = LoadedProgram(Program.from_json(program), self._accelerator)
-        self._model = self._program.model(seed)
-        self._state = _state(self._model)
-        self._wide = _to_float64(copy.deepcopy(self._model)) if float64 else None
+        self._model = ReferenceModel(self._program.model(seed), float64=float64)
         self._expected = {}
-        state = {name: tensor.cpu() for name, tensor in self._state.items()}
+        state = {name: tensor.cpu() for name, tensor in self._model.state.items()}
         return {"state": tensor_files.write(state, self._shared / "state.bin")}
 
     def make(self, key: str, seed: int, distribution: str) -> dict[str, Any]:
@@ -72,32 +69,9 @@ class _Reference:
         change = _DISTRIBUTIONS[distribution]
         inputs = [change(x) if _is_float(x) else x for x in inputs]
         tree = tensor_files.write([_on_cpu(x) for x in inputs], self._shared / f"{key}.bin")
-        with torch.no_grad():
-            native = list(tensors(self._model(*inputs)))
-        exact, why_native = native, "asked for" if self._wide is None else None
-        if self._wide is not None:
-            try:
-                exact = self._forward_float64(inputs)
-            except (RuntimeError, NotImplementedError) as error:
-                why_native = str(error)
-        known = [x for x in (*inputs, *self._state.values()) if isinstance(x, torch.Tensor)]
-        self._expected[key] = {
-            "exact": exact,
-            "is_exact": why_native is None,
-            "layout": [(list(t.stride()), t.device.type) for t in native],
-            "trees": {
-                "natively": True,
-                "native": [{"dtype": str(t.dtype).removeprefix("torch.")} for t in native],
-                "native_errors": [_error(a, b) for a, b in zip(native, exact, strict=True)],
-                "float_types": sorted(
-                    {str(t.dtype).removeprefix("torch.") for t in known if _is_float(t)}
-                ),
-                "largest_dimension": max((n for t in known for n in t.shape), default=1),
-                "largest_input": max((t.numel() for t in known), default=1),
-            },
-        }
-        finite = all(bool(t.isfinite().all()) for t in exact)
-        return {"inputs": tree, "finite": finite, "why_native": why_native}
+        expected = self._expected[key] = self._model.expect(inputs)
+        finite = all(bool(t.isfinite().all()) for t in expected.exact)
+        return {"inputs": tree, "finite": finite, "why_native": self._model.why_native}
 
     def compare(
         self,
@@ -110,41 +84,20 @@ class _Reference:
     ) -> dict[str, Any]:
         """What is wrong with outputs that the candidate left."""
         expected = self._expected[key]
-        given = {
-            "rtol": rtol,
-            "atol": atol,
-            "reduction_length": None,
-            "expected_exact": expected["is_exact"],
-        }
         got = list(tensor_files.tensors(tensor_files.read(outputs, Path(path))))
         strides = [list(t.stride()) for t in got]
         on_device = [t.to(self._accelerator.device) for t in got]
-        records = compare_outputs(on_device, expected["exact"], expected["trees"], given)
-        faults = [r["fault"] for r in records if r["fault"]]
+        compared = expected.compare(on_device, rtol, atol)
         layout: list[str] = []
         for index, (want, have) in enumerate(
-            zip(expected["layout"], zip(strides, devices, strict=False), strict=False)
+            zip(expected.native, zip(strides, devices, strict=False), strict=False)
         ):
-            if list(want[0]) != have[0]:
-                layout.append(f"output {index}: strides {want[0]} expected, {have[0]} returned")
-            if want[1] != have[1]:
-                layout.append(f"output {index}: on {have[1]}, not on {want[1]}")
-        ratios = [r["error_over_allowed"] for r in records if "error_over_allowed" in r]
-        return {
-            "faults": faults,
-            "layout": layout,
-            "error_over_allowed": max(ratios, default=None),
-        }
-
-    def _forward_float64(self, inputs: list[Any]) -> list[torch.Tensor]:
-        default = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)  # for what the Model makes by itself
-        try:
-            wide = [x.double() if _is_float(x) else x for x in inputs]
-            with torch.no_grad():
-                return list(tensors(cast(Any, self._wide)(*wide)))
-        finally:
-            torch.set_default_dtype(default)
+            wanted, returned = list(want.stride()), have[0]
+            if wanted != returned:
+                layout.append(f"output {index}: strides {wanted} expected, {returned} returned")
+            if want.device.type != have[1]:
+                layout.append(f"output {index}: on {have[1]}, not on {want.device.type}")
+        return {**compared, "layout": layout}
 
 
 class _Candidate:
@@ -242,14 +195,6 @@ class _Launches:
         return run
 
 
-def _state(model: Any) -> dict[str, torch.Tensor]:
-    return dict(model.state_dict()) if isinstance(model, torch.nn.Module) else {}
-
-
-def _to_float64(model: Any) -> Any:
-    return model.double() if isinstance(model, torch.nn.Module) else model
-
-
 def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
@@ -274,14 +219,6 @@ def _with_special_values(tensor: torch.Tensor) -> torch.Tensor:
         if 0 <= place < flat.numel():
             flat[place] = float(value)
     return made
-
-
-def _error(got: torch.Tensor, want: torch.Tensor) -> float | None:
-    """How far PyTorch itself is from the expected; None where not finite."""
-    if got.numel() == 0 or got is want:
-        return 0.0
-    error = (got.to(torch.float64) - want.to(torch.float64)).abs().max().item()
-    return error if error < float("inf") else None
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from xesmith.cascade import tensor_files
+from xesmith.cascade.expected import float64_by_default, native_errors, sizes_and_types
 from xesmith.cascade.guarded_memory import GuardedMemory, WatchedTorch
 from xesmith.cascade.interpreter import Watch, install
 from xesmith.ghost.inputs import empty_input, random_input
@@ -207,18 +208,9 @@ def _reference_seed(
         "natively": natively,
         "inputs": tensor_files.write(inputs, folder / f"inputs-{seed}.bin"),
         "state": tensor_files.write(dict(state), folder / f"state-{seed}.bin"),
-        "float_types": sorted(
-            {
-                str(t.dtype).removeprefix("torch.")
-                for t in (*tensor_files.tensors(inputs), *tensor_files.tensors(dict(state)))
-                if t.is_floating_point()
-            }
+        **sizes_and_types(
+            list(tensor_files.tensors(inputs)), list(tensor_files.tensors(dict(state)))
         ),
-        "largest_dimension": max(
-            (n for t in (*tensor_files.tensors(inputs), *state.values()) for n in t.shape),
-            default=1,
-        ),
-        "largest_input": max((t.numel() for t in tensor_files.tensors(inputs)), default=1),
     }
     native: Any = None
     native_failure: ProgramError | None = None
@@ -244,19 +236,19 @@ def _reference_seed(
             if not natively:
                 return _reference_seed(session, index, seed, folder, why_native, natively=True)
     result["expected"] = tensor_files.write(expected, folder / f"expected-{seed}.bin")
-    result["native_errors"] = None if native is None else _native_errors(native, expected)
+    result["native_errors"] = (
+        None
+        if native is None
+        else native_errors(tensor_files.tensors(native), tensor_files.tensors(expected))
+    )
     result["why_native"] = why_native
     return result
 
 
 def _forward_float64(session: _Session, model: Any, inputs: Any, seed: int) -> Any:
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # for what the Model makes by itself
-    try:
-        wide = model.double() if isinstance(model, torch.nn.Module) else model
+    wide = model.double() if isinstance(model, torch.nn.Module) else model
+    with float64_by_default():
         return session.forward(wide, inputs, seed)
-    finally:
-        torch.set_default_dtype(default)
 
 
 def candidate(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -460,18 +452,6 @@ def _describe(value: Any) -> list[dict[str, Any]]:
         {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
         for t in tensor_files.tensors(value)
     ]
-
-
-def _native_errors(native: Any, expected: Any) -> list[float | None]:
-    """How far PyTorch itself is from the expected, per output; None where not finite."""
-    errors: list[float | None] = []
-    for got, want in zip(tensor_files.tensors(native), tensor_files.tensors(expected), strict=True):
-        if got.numel() == 0:
-            errors.append(0.0)
-            continue
-        error = (got.to(torch.float64) - want.to(torch.float64)).abs().max().item()
-        errors.append(error if error < float("inf") else None)
-    return errors
 
 
 def _to_float64(tensor: torch.Tensor) -> torch.Tensor:

@@ -34,6 +34,7 @@ _HARNESS = (
     "scratch.py",
     "cascade/__init__.py",
     "cascade/compare_task.py",
+    "cascade/expected.py",
     "cascade/guarded_memory.py",
     "cascade/tensor_files.py",
     "ghost/__init__.py",
