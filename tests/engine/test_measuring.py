@@ -45,10 +45,18 @@ def test_another_device_than_the_target_does_not_count(tmp_path, toolchain):
 class Clock(Measurer):
     """A stand-in for the timer: `seconds` by the number of warps in a text; it judges by them."""
 
-    def __init__(self, seconds: dict[int, float]) -> None:
+    def __init__(self, seconds: dict[int, float], wrong: int | None = None) -> None:
         self.seconds = seconds
         self.raced: list[int] = []
         self.timed: list[int] = []
+        self.checked: list[int] = []
+        self.wrong = wrong
+
+    def check(self, problem: Any, reference: Any, text: str, cases: Any, say: Any) -> LevelResult:
+        self.checked.append(warps(text))
+        faults = ("wrong there",) if warps(text) == self.wrong else ()
+        status = "refused" if faults else "passed"
+        return LevelResult("correctness", status, faults, {"device": {"calls": 3, "cases": []}})
 
     def race(self, problem: Any, reference: Any, texts: Any, before: Any, say: Any) -> list[float]:
         self.raced += [warps(text) for text in texts]
@@ -120,6 +128,16 @@ def test_where_the_fastest_is_not_faster_nothing_is_accepted(judged: Any) -> Non
     found = judged(clock, 2, 8)
     assert clock.timed == [8]
     assert not any(item.verdict.accepted for item in found.values())
+
+
+def test_what_is_wrong_on_the_device_alone_is_refused_and_the_next_is_asked(judged: Any) -> None:
+    clock = Clock({2: 0.9, 8: 0.7}, wrong=8)
+    found = judged(clock, 2, 8)
+    assert (clock.checked, clock.timed) == ([8, 2], [2])
+    refused = found[8].verdict.level("correctness")
+    assert (refused.status, refused.messages) == ("refused", ("wrong there",))
+    assert refused.facts["cases"]  # of the interpreter, where it was right
+    assert found[2].verdict.accepted
 
 
 def test_passes_are_predicted_since_the_timer_runs_sources(judged: Any) -> None:

@@ -52,7 +52,8 @@ class Fault:
     "operators"): a candidate may then do the same."""
 
     kind: str
-    text: str
+    text: str  # begins with `where`
+    where: str = ""  # the case, and the call in it
 
 
 #: what is no error by itself: a kernel may be made for contiguous inputs, or return other strides
@@ -93,7 +94,8 @@ def check_on_device(
         pool: preloaded with `PRELOAD`; at least two in parallel.
         folder: an empty one.
         baseline: what the kernel that the candidate came from did; liberties that it does not
-            take are faults of the candidate. None: they are only told.
+            take are faults of the candidate, and calls in which it fails itself count for
+            nothing. None: liberties are only told.
         timeout_s: for one step (a call, a comparison).
 
     Raises:
@@ -127,12 +129,15 @@ def check_on_device(
                 try:
                     checks.case(candidate, case, own, seeds, state)
                 except TaskEndedError as ended:
-                    result.faults.append(Fault("process", f"{case.name}: {ended}"))
+                    result.faults.append(Fault("process", f"{case.name}: {ended}", case.name))
                     continue
                 ended = candidate.finish()
                 result.measures = ended.measures
     taken = {fault.kind for fault in baseline.liberties} if baseline else set(LIBERTIES)
     result.faults += [fault for fault in result.liberties if fault.kind not in taken]
+    if baseline is not None:
+        beyond = {fault.where for fault in baseline.faults}
+        result.faults = [fault for fault in result.faults if fault.where not in beyond]
     return result
 
 
@@ -178,7 +183,9 @@ class _Checks:
             timeout_s=self._timeout_s,
         )
         if "error" in loaded:
-            self._result.faults.append(Fault("raised", f"{case.name}: {loaded['error']}"))
+            self._result.faults.append(
+                Fault("raised", f"{case.name}: {loaded['error']}", case.name)
+            )
             return
         made: dict[str, dict[str, Any]] = {}
         first: bytes | None = None
@@ -203,12 +210,12 @@ class _Checks:
             )
             if how == "left out":
                 if "error" not in run and self._bytes(folder, number) == first:
-                    self._fault("kernels", f"{where}: the outputs are the same without kernels")
+                    self._fault("kernels", where, "the outputs are the same without kernels")
                 continue
             if "error" in run:
                 if how != "strided":  # it may refuse those
                     kind = "special" if distribution == "special" else "raised"
-                    self._fault(kind, f"{where}: {run['error']}")
+                    self._fault(kind, where, run["error"])
                 continue
             compared = self._compare(case, key, run, folder, number)
             self._result.runs.append({"where": where, **_without(run, "outputs"), **compared})
@@ -253,25 +260,24 @@ class _Checks:
     ) -> None:
         wrong = "special" if distribution == "special" else "strided" if how != "usual" else "wrong"
         for text in compared["faults"]:
-            self._fault(wrong, f"{where}: {text}")
+            self._fault(wrong, where, text)
         for text in compared["layout"]:
-            self._fault("layout", f"{where}: {text}")
+            self._fault("layout", where, text)
         if not run["launches"]:
-            self._fault("kernels", f"{where}: no kernel is launched")
+            self._fault("kernels", where, "no kernel is launched")
         for index in run["inputs_changed"]:
-            self._fault("inputs", f"{where}: input {index} was changed")
+            self._fault("inputs", where, f"input {index} was changed")
         for before, behind in run["broken_guards"]:
-            text = f"{where}: {before + behind} bytes outside a tensor were written"
-            self._fault("outside", text)
+            self._fault("outside", where, f"{before + behind} bytes outside a tensor were written")
         if run["operators"]:
             names = ", ".join(sorted(run["operators"]))
-            self._fault("operators", f"{where}: computes with PyTorch: {names}")
+            self._fault("operators", where, f"computes with PyTorch: {names}")
         if run["threads_left"]:
-            self._fault("threads", f"{where}: {run['threads_left']} threads are still running")
+            self._fault("threads", where, f"{run['threads_left']} threads are still running")
 
-    def _fault(self, kind: str, text: str) -> None:
+    def _fault(self, kind: str, where: str, text: str) -> None:
         kept = self._result.liberties if kind in LIBERTIES else self._result.faults
-        kept.append(Fault(kind, text))
+        kept.append(Fault(kind, f"{where}: {text}", where))
 
     @staticmethod
     def _bytes(folder: Path, number: int) -> bytes:

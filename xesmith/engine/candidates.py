@@ -84,7 +84,7 @@ class Candidates:
             self._race(stage, standing, before)
         skipped: LevelResult | None = None
         for candidate in standing:
-            result = skipped or self._results_of(stage, candidate)
+            result = skipped or self._results_of(stage, candidate, on_device=measured)
             candidate.levels.append(result)
             if result.status != "passed":
                 continue
@@ -148,7 +148,7 @@ class Candidates:
         candidate.seconds += time.monotonic() - started
         return result
 
-    def _results_of(self, stage: Stage, candidate: _Candidate) -> LevelResult:
+    def _results_of(self, stage: Stage, candidate: _Candidate, *, on_device: bool) -> LevelResult:
         """The level "correctness": from the ledger where the candidate was judged before."""
         if candidate.known is not None:
             seen = Verdict.from_json(candidate.known.verdict).level("correctness")
@@ -157,8 +157,16 @@ class Candidates:
         self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
         started = time.monotonic()
         result = self.results(candidate.text, candidate.examinations, passes=candidate.passes)
+        if on_device and result.status == "passed":
+            result = self.also_on_device(candidate.text, result)
         candidate.seconds += time.monotonic() - started
         return result
+
+    def also_on_device(self, text: str, result: LevelResult) -> LevelResult:
+        """The level "correctness" of a text that passed elsewhere, asked on the device too."""
+        there = self._judge.on_device(text, self._baseline)
+        facts = {**result.facts, **there.facts}
+        return replace(there, messages=(*result.messages, *there.messages), facts=facts)
 
     def results(
         self,

@@ -243,6 +243,12 @@ class Judge:
             self.problem, self.reference, text, before, must_improve=must_improve, say=self._say
         )
 
+    def on_device(self, text: str, baseline: Baseline) -> LevelResult:
+        """The level "correctness" on the device at hand, at the spec's own sizes too."""
+        return self._at_hand.check(
+            self.problem, self.reference, text, baseline.cases, say=self._say
+        )
+
     def race(self, texts: Sequence[str], before: str) -> list[float]:
         """Seconds of each text from a short race on the device at hand, which judges none."""
         return self._at_hand.race(self.problem, self.reference, texts, before, self._say)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from xesmith.cascade.correctness import Reference
+from xesmith.cascade.correctness import Case, Reference
+from xesmith.cascade.device_check import PRELOAD, DeviceCase, DeviceResult, check_on_device
 from xesmith.cascade.performance import judge_measured
 from xesmith.cascade.record import LevelResult
 from xesmith.device import Device
 from xesmith.engine.entries import entry_of
-from xesmith.engine.problem import Problem
-from xesmith.errors import ToolchainError
+from xesmith.engine.problem import AS_WRITTEN, Problem
+from xesmith.errors import InputKernelError, ToolchainError
+from xesmith.scratch import ScratchFolder
 from xesmith.timing.contest import Entry, Options, hold, race
 from xesmith.timing.run_bundle import device_at_hand, open_timer
 from xesmith.timing.timer import Timer, TimingError
+from xesmith.worker.client import WorkerPool
 
 #: what the drivers of each kind put into /dev
 _NODES = {"cuda": ("nvidia[0-9]*",), "xpu": ("dri/renderD*", "dxg")}
@@ -23,9 +26,13 @@ _NODES = {"cuda": ("nvidia[0-9]*",), "xpu": ("dri/renderD*", "dxg")}
 class Measurer:
     """A context manager; `find` makes it."""
 
-    def __init__(self, timer: Timer, device: Device) -> None:
+    def __init__(self, timer: Timer, device: Device, checks: WorkerPool) -> None:
         self._timer = timer
         self._device = device
+        self._checks = checks
+        self._scratch = ScratchFolder("on-device")
+        self._checked = 0
+        self._originals: dict[str, DeviceResult] = {}
 
     @classmethod
     def find(
@@ -45,7 +52,62 @@ class Measurer:
             timer.close()
             return None
         say(f"times are measured on {timer.device['name']}")
-        return cls(timer, device)
+        return cls(timer, device, WorkerPool(python, "check", preload=PRELOAD, parallel=2))
+
+    def check(
+        self,
+        problem: Problem,
+        reference: Reference,
+        text: str,
+        cases: Sequence[Case],
+        say: Callable[[str], None],
+    ) -> LevelResult:
+        """The level "correctness" of `text` on the device: at every shape of the problem, and in
+        further cases. What the problem's own kernel gets wrong there is no fault.
+        """
+        original = problem.source
+        if original not in self._originals:
+            say(f"checking the kernel as given on {self._device.title}")
+            self._originals[original] = self._run(problem, reference, original, cases, None)
+        say(f"checking the results on {self._device.title}")
+        result = self._run(problem, reference, text, cases, self._originals[original])
+        facts = {
+            "device": {
+                "name": self._device.name,
+                "calls": len(result.runs),
+                "cases": [case.name for case in _device_cases(problem, reference, text, cases)],
+                "confinement": [str(measure) for measure in result.measures],
+                "hashes": result.hashes,
+            }
+        }
+        messages = tuple(f"on {self._device.title}: {fault.text}" for fault in result.faults)
+        return LevelResult("correctness", "refused" if messages else "passed", messages, facts)
+
+    def _run(
+        self,
+        problem: Problem,
+        reference: Reference,
+        text: str,
+        cases: Sequence[Case],
+        baseline: DeviceResult | None,
+    ) -> DeviceResult:
+        self._checked += 1
+        folder = self._scratch.path / str(self._checked)
+        folder.mkdir()
+        try:
+            return check_on_device(
+                self._checks,
+                self._timer.kind,
+                _device_cases(problem, reference, text, cases),
+                folder,
+                baseline=baseline,
+            )
+        except RuntimeError as error:  # of the reference
+            raise InputKernelError(
+                f"the reference cannot be computed on {self._device.title}: {error}",
+                where=str(problem.path),
+                remedy="a reference that runs there, or --target another device",
+            ) from error
 
     def judge(
         self,
@@ -78,8 +140,29 @@ class Measurer:
 
     def close(self) -> None:
         self._timer.close()
+        self._checks.close()
+        self._scratch.close()
 
 
 def _entry(problem: Problem, reference: Reference, text: str, before: str) -> Entry:
     source = reference.program.source if reference.kind == "pytorch" else None
     return entry_of(problem, kernel=text, baseline=before, reference=source)
+
+
+def _device_cases(
+    problem: Problem, reference: Reference, text: str, cases: Sequence[Case]
+) -> list[DeviceCase]:
+    """Every shape of the problem as it is, then `cases`."""
+    real = [Case.of(shape) for shape in problem.shapes] or [Case(AS_WRITTEN)]
+    program = problem.program(text)
+    return [
+        DeviceCase(
+            case.name,
+            case.applied(program),
+            case.applied(reference.program),
+            rtol=case.rtol,
+            atol=case.atol,
+            float64=reference.kind == "pytorch",
+        )
+        for case in dict.fromkeys([*real, *cases])
+    ]

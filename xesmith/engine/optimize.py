@@ -164,8 +164,11 @@ class Optimizer:
         result = candidates.results(
             state.text, state.examinations, FINAL_SEEDS, wide=True, passes=passes
         )
+        measured = self._judge.measures and not passes
+        if measured and result.status == "passed":
+            result = candidates.also_on_device(state.text, result)
         levels = [result]
-        if result.status == "passed" and self._judge.measures and not passes:
+        if measured and result.status == "passed":
             original = self._judge.problem.source
             levels.append(self._judge.performance(state.text, original, must_improve=True))
         trial = Trial(

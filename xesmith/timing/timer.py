@@ -262,7 +262,7 @@ class Timer:
         except BaseException:
             self.close()
             raise
-        self.kind = cast(Kind, self.device["kind"])
+        self.kind: Kind = cast(Kind, self.device["kind"])
         self.flush_bytes = flush_bytes or max(LEAST_FLUSH_BYTES, 2 * (l2_bytes or 0))
 
     def __enter__(self) -> Timer:
