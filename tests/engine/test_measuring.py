@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from xesmith.cascade.correctness import Reference, find_reference
+from xesmith.cascade.correctness import Case, Reference, find_reference
+from xesmith.cascade.device_check import PRELOAD
 from xesmith.cascade.record import LevelResult
 from xesmith.device import load_device
 from xesmith.engine.candidates import Candidates
@@ -19,12 +20,16 @@ from xesmith.engine.problem import Problem, load_problem
 from xesmith.engine.session import Session
 from xesmith.engine.state import State
 from xesmith.engine.trials import keep_baseline
+from xesmith.ghost.launch import TensorSpec
 from xesmith.ledger import Ledger
 from xesmith.pass_plan import PassEntry, PassPlan
 from xesmith.stage_contract import load_stages
 from xesmith.stages.draft import Draft
 from xesmith.stages.proposers.judged import Judged
 from xesmith.stages.proposers.record import Proposal
+from xesmith.timing.timer import Timer
+from xesmith.toolchain import Toolchain
+from xesmith.worker.client import WorkerPool
 
 
 def test_without_a_device_nothing_is_started(tmp_path):
@@ -146,3 +151,62 @@ def test_passes_are_predicted_since_the_timer_runs_sources(judged: Any) -> None:
     found = judged(clock, 8, passes=plan)
     assert (clock.raced, clock.timed) == ([], [])
     assert found[8].verdict.level("performance").facts["measured"] is False
+
+
+KERNEL = """
+import torch, torch.nn as nn, triton, triton.language as tl
+
+@triton.jit
+def double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+class Model(nn.Module):
+    def forward(self, X):
+        X = X.contiguous()
+        Y = torch.empty_like(X)
+        double[(triton.cdiv(X.numel(), 64),)](X, Y, X.numel(), B=64)
+        return Y
+
+def get_inputs():
+    return [torch.randn(200, device="xpu")]
+
+def get_init_inputs():
+    return []
+"""
+REFERENCE = """
+import torch, torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, X):
+        return X * 2
+
+def get_inputs():
+    return [torch.randn(200, device="xpu")]
+"""
+
+
+def test_results_are_checked_on_the_device_at_every_shape(
+    tmp_path: Path, toolchain: Toolchain
+) -> None:
+    """On this machine's CPU, which stands in for the device, by Triton's interpreter."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    problem = load_problem(tmp_path / "kernel.py")
+    reference = find_reference(problem.program())
+    odd = Case("odd", (), (TensorSpec("X", (67,), "float32"),), "float32")
+    checks = WorkerPool(toolchain.python, "check", preload=PRELOAD, env={"TRITON_INTERPRET": "1"})
+    measurer = Measurer(Timer(toolchain.python, kind="cpu"), load_device("h200"), checks)
+    try:
+        right = measurer.check(problem, reference, KERNEL, [odd], lambda _: None)
+        assert (right.status, right.messages) == ("passed", ())
+        assert right.facts["device"]["cases"] == ["as written", "odd"]
+        assert right.facts["device"]["calls"] > 10
+        short = KERNEL.replace("mask=i < n)\n\nclass", "mask=i < 128)\n\nclass")
+        assert short != KERNEL
+        wrong = measurer.check(problem, reference, short, [odd], lambda _: None)
+        assert wrong.status == "refused"
+        assert "72 of 200 elements are wrong" in wrong.messages[0]
+        assert "outside a tensor" in next(text for text in wrong.messages if "odd" in text)
+    finally:
+        measurer.close()
