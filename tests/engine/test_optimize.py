@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.small_spec import small_spec
 from xesmith.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,11 +150,12 @@ STAGES = "memory_access,block_pointers"
 @pytest.mark.parametrize("kills", [[2.5, 6.0, 4.0]])
 def test_kill_9_loses_no_trial(tmp_path, kills):
     out = tmp_path / "run"
+    small = ["--spec", str(small_spec("gemm", tmp_path))]
     kept: list = []
     for number, seconds in enumerate(kills):
         more = ["--resume"] if (out / "ledger.sqlite").exists() else []
         process = subprocess.Popen(
-            command("optimize", GEMM, "--out", out, "--stages", STAGES, *more),
+            command("optimize", GEMM, "--out", out, "--stages", STAGES, *small, *more),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=ROOT,
@@ -167,7 +169,7 @@ def test_kill_9_loses_no_trial(tmp_path, kills):
             assert trials[: len(kept)] == kept
             kept = trials
     more = ["--resume"] if (out / "ledger.sqlite").exists() else []
-    done = optimize(out, "--stages", STAGES, *more)
+    done = optimize(out, "--stages", STAGES, *small, *more)
     assert done.returncode == 0, done.stderr
     with Ledger.open(out / "ledger.sqlite") as ledger:
         trials = ledger.trials()
@@ -180,8 +182,9 @@ def test_kill_9_loses_no_trial(tmp_path, kills):
 
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(tmp_path):
     out = tmp_path / "run"
+    small = ["--spec", str(small_spec("gemm", tmp_path))]
     process = subprocess.Popen(
-        command("optimize", GEMM, "--out", out, "--stages", STAGES),
+        command("optimize", GEMM, "--out", out, "--stages", STAGES, *small),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -198,7 +201,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(tmp_path):
     assert f"--resume --out {out}" in err
     assert "Traceback" not in err
     assert not _children_of(process.pid)
-    done = optimize(out, "--stages", STAGES, "--resume")
+    done = optimize(out, "--stages", STAGES, *small, "--resume")
     assert done.returncode == 0, done.stderr
 
 
@@ -231,8 +234,8 @@ def test_a_gemm_that_its_author_has_autotuned_gets_block_pointers(tmp_path):
         'grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))',
     )
     (folder / "kernel.py").write_text(text)
-    for name in ("reference.py", "spec.yaml"):
-        (folder / name).write_text((GEMM.parent / name).read_text())
+    (folder / "reference.py").write_text((GEMM.parent / "reference.py").read_text())
+    small_spec("gemm", folder).rename(folder / "spec.yaml")
     out = tmp_path / "run"
     done = subprocess.run(
         command("optimize", folder / "kernel.py", "--out", out, "--stages", "block_pointers"),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.self.recordings import RECORDINGS, command, environment
+from tests.engine.small_spec import small_spec
 from xesmith.ledger import Ledger
 from xesmith.lm.stand_in import Fault, StandIn
 
@@ -24,9 +25,19 @@ FUSION = "gemm_bias_gelu"
 pytestmark = [pytest.mark.intel, pytest.mark.mlir]
 
 
-def optimize(server, out, *more, name=FUSION):
+def small(out, *more):
+    """The command of a run at small sizes: of its channel to the model, not of its result."""
+    spec = small_spec(FUSION, out.parent)
+    return command(FUSION, out, "--spec", str(spec), *more)
+
+
+def optimize(server, out, *more):
+    return finished(small(out, *more), server)
+
+
+def finished(said, server):
     return subprocess.run(
-        command(name, out, *more),
+        said,
         capture_output=True,
         text=True,
         timeout=600,
@@ -44,7 +55,7 @@ def ledger_of(out):
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("model") / "run"
     with StandIn([RECORDINGS / FUSION]) as server:
-        done = optimize(server, out)
+        done = finished(command(FUSION, out), server)
     assert done.returncode == 0, done.stderr
     return out, json.loads(done.stdout)
 
@@ -116,7 +127,7 @@ def test_a_run_that_is_recorded_and_replayed_is_the_same_bit_for_bit(tmp_path):
         assert done.returncode == 0, done.stderr
         replayed = subprocess.run(
             [
-                *command(FUSION, tmp_path / "replayed", "--stages", "fusion"),
+                *small(tmp_path / "replayed", "--stages", "fusion"),
                 *("--proposer", f"replay:{record}"),
             ],
             capture_output=True,
@@ -151,7 +162,7 @@ def test_kill_9_repeats_no_recorded_exchange_and_loses_no_trial(tmp_path):
     with StandIn([RECORDINGS / FUSION]) as server:
         for number in range(2):
             process = subprocess.Popen(
-                command(FUSION, out, "--stages", "fusion", *_resume(out)),
+                small(out, "--stages", "fusion", *_resume(out)),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=ROOT,
@@ -265,7 +276,7 @@ def test_each_model_of_several_is_asked(tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
         [
-            *command(FUSION, out, "--stages", "fusion"),
+            *small(out, "--stages", "fusion"),
             *("--proposer", f"replay:{folders[0]},exchange:{folders[1]}"),
         ],
         capture_output=True,
@@ -296,7 +307,7 @@ def test_an_endpoint_that_refuses_the_key_ends_the_run_and_it_can_be_resumed(tmp
 
 def test_a_person_can_be_the_model_with_files(tmp_path):
     out, folder = tmp_path / "run", tmp_path / "exchange"
-    said = [*command(FUSION, out, "--stages", "fusion"), "--proposer", f"exchange:{folder}"]
+    said = [*small(out, "--stages", "fusion"), "--proposer", f"exchange:{folder}"]
 
     def again(*more):
         return subprocess.run(
@@ -332,7 +343,7 @@ def test_a_model_orders_the_stages_one_of_them_added_by_a_folder(tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
         [
-            *command(FUSION, out, "--stages", "fusion,epilogue"),
+            *small(out, "--stages", "fusion,epilogue"),
             *("--stage-folder", str(tmp_path / "more"), "--planner", "model"),
             *("--proposer", f"replay:{replies}"),
         ],

@@ -1,0 +1,15 @@
+"""Specs of the problems at sizes that take the interpreter a quarter of the time at a run's end."""
+
+from pathlib import Path
+
+PROBLEMS = Path(__file__).resolve().parents[2] / "bench" / "problems"
+
+
+def small_spec(problem: str, folder: Path) -> Path:
+    """The spec of a problem with 1024 for each 4096: every tile still divides."""
+    text = (PROBLEMS / problem / "spec.yaml").read_text()
+    assert "4096" in text
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "small.yaml"
+    path.write_text(text.replace("4096", "1024"))
+    return path
