@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.passes.conftest import EVERYTHING
 from xesmith.cli.app import run
-from xesmith.findings.record import Finding
+from xesmith.findings.record import CHECK_KINDS, KINDS, Finding
 from xesmith.report.sarif import Result, result_of, result_of_pass, sarif_log
 
 SCHEMA = Path(__file__).parent / "sarif" / "sarif-2.1.0-rtm.5.json"
@@ -111,6 +112,16 @@ def test_what_is_not_known_is_left_out(validator: Any, tmp_path: Path) -> None:
     location = gone["locations"][0]["physicalLocation"]
     assert location["artifactLocation"] == {"uri": (tmp_path / "gone.py").as_uri()}
     assert location["region"] == {"startLine": 3}
+
+
+def test_every_kind_that_a_pass_reports_has_a_meaning(repository: Path) -> None:
+    sources = sorted((repository / "passes" / "lib").glob("Check*.cpp"))
+    made = [
+        line for path in sources for line in path.read_text().splitlines() if ".kind = " in line
+    ]
+    kinds = {kind for line in made for kind in re.findall(r'"([a-z0-9-]+)"', line)}
+    assert "register-pressure" in kinds
+    assert kinds - KINDS.keys() == CHECK_KINDS.keys()
 
 
 def test_no_findings_are_a_log_too(validator: Any) -> None:

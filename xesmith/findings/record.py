@@ -39,6 +39,15 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "2d-op-unchecked": ("note", "a native 2D block operation on a surface that is not known"),
 }
 
+#: what the check passes report beyond these: of the IR alone, before native code exists
+CHECK_KINDS: dict[str, str] = {
+    "register-pressure": "tiles that do not fit the registers of a thread, by an estimate",
+    "slm-footprint": "the shared local memory that a work-group needs",
+    "block-pointer-rebuilt-in-loop": "a block pointer made in every iteration of a loop",
+    "invariant-rebuilt-in-loop": "an address made in every iteration and never another",
+    "offset-wraps": "32-bit arithmetic on offsets that wraps around in a launch",
+}
+
 
 class Finding(BaseModel):
     """One fault.

@@ -15,7 +15,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from xesmith import __version__
-from xesmith.findings.record import KINDS, Finding
+from xesmith.findings.record import CHECK_KINDS, KINDS, Finding
 from xesmith.passes.mlir import UNNAMED_TEXT
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -144,7 +144,8 @@ def sarif_log(results: Iterable[Result], notes: Sequence[str] = ()) -> dict[str,
 
 def _rule(kind: str, results: Sequence[Result]) -> dict[str, Any]:
     own = [item for item in results if item.kind == kind]
-    severity, meaning = KINDS.get(kind, (own[0].severity, kind.replace("-", " ")))
+    plain = CHECK_KINDS.get(kind, kind.replace("-", " "))
+    severity, meaning = KINDS.get(kind, (own[0].severity, plain))
     remedies = dict.fromkeys(item.mend for item in own if item.mend)
     return {
         "id": kind,
