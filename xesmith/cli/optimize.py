@@ -219,6 +219,7 @@ def _as_json(result: Result, report: Report, files: dict[str, Path]) -> dict[str
         "improved": result.improved,
         "verdict": report.verdict,
         "measured": report.measured,
+        "measurements": list(report.measurements),
         "predicted_seconds": {
             "before": result.baseline.trial.predicted_seconds,
             "after": result.final.trial.predicted_seconds,
