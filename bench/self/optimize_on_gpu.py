@@ -2,9 +2,9 @@
 
     python bench/self/optimize_on_gpu.py PROBLEM... --target h200 --out DIR [--seconds 500]
 
-Each problem's verdict, stage by stage, stands in DIR/optimize.json and DIR/optimize.md as soon as it is
-there; its run, with the optimised file and the ledger, in DIR/PROBLEM. Exit code 0 where every run
-ended with a measured verdict, FASTER or an honest "not improved".
+Each problem's verdict, stage by stage, stands in DIR/optimize.json and DIR/optimize.md as soon as
+it is there; its run, with the optimised file and the ledger, in DIR/PROBLEM. Exit code 0 where
+every run ended with a measured verdict, FASTER or an honest "not improved".
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def table(records: list[dict[str, Any]]) -> str:
     lines = ["| problem | verdict | seconds |", "|---|---|---|"]
     for record in records:
         seconds = record.get("wall_seconds")
-        verdict = record.get("verdict") or record["error"].splitlines()[-1][:200]
+        verdict = record.get("verdict") or str(record["error"]).splitlines()[-1][:200]
         time_text = "" if seconds is None else f"{seconds:.0f}"
         lines.append(f"| {record['problem']} | {verdict} | {time_text} |")
     for record in records:
