@@ -57,7 +57,7 @@ def table(records: list[dict[str, Any]]) -> str:
     lines = ["| problem | verdict | seconds |", "|---|---|---|"]
     for record in records:
         seconds = record.get("wall_seconds")
-        verdict = record.get("verdict") or str(record["error"]).splitlines()[-1][:200]
+        verdict = str(record.get("verdict") or record["error"]).splitlines()[-1][:200]
         time_text = "" if seconds is None else f"{seconds:.0f}"
         lines.append(f"| {record['problem']} | {verdict} | {time_text} |")
     for record in records:
