@@ -72,7 +72,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("problems", nargs="+")
     parser.add_argument("--target", required=True)
     parser.add_argument("--out", type=Path, required=True)
