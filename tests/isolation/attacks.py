@@ -87,6 +87,7 @@ def forks(arguments, folder):
             children.append(pid)
 
     ended = _tried(act)
+    time.sleep(arguments.get("holds_seconds", 0))
     for pid in children:
         os.kill(pid, 9)
     return ended

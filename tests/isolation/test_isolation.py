@@ -210,6 +210,18 @@ def test_it_cannot_fork_without_end(pool, tmp_path):
     assert_stopped(pool, "forks", tmp_path, ("limits",), count=1000)
 
 
+def test_one_that_forks_without_end_takes_no_process_from_another(pool, tmp_path):
+    """The kernel counts by user, so each task is one of its own."""
+    bomb = pool.submit(
+        f"{ATTACKS}:forks", {"count": 1000, "holds_seconds": 3}, folder=tmp_path / "bomb"
+    )
+    time.sleep(1)
+    through, what = attempt(pool, "forks", tmp_path, count=100)
+    assert through, what
+    assert not bomb.done()  # it held its 512 all the time
+    assert bomb.result().value[0] == "out"
+
+
 def test_the_limit_of_processes_holds_for_no_root(pool, tmp_path):
     """Root ignores it: without another user id it would stop nothing."""
     assert attempt(pool, "forks", tmp_path, ("user",), count=600)[0] == (os.getuid() == 0)

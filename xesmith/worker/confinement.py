@@ -226,11 +226,13 @@ def enter(
     timeout_s: float,
     memory_bytes: int,
     in_pid_namespace: bool,
+    uid: int | None,
     own_bytes: int,
 ) -> list[Measure]:
     """Confines this process, the task's own, for good.
 
     Args:
+        uid: whom root becomes; None where this process is no root.
         own_bytes: address space in use before the task.
 
     Raises:
@@ -253,8 +255,8 @@ def enter(
     else:
         asked("address space", lambda: _limit_address_space(memory_bytes, own_bytes))
     measures.append(Measure("memory watch", True, f"{memory_bytes >> 20} MiB resident"))
-    if host.as_root:
-        asked("user", lambda: linux.become(linux.NOBODY, keep_reading=True))
+    if uid is not None:
+        asked("user", lambda: linux.become(uid, keep_reading=True))
     else:
         linux.drop_capabilities()
         measures.append(Measure("user", True, f"uid {os.getuid()}, not root, without capabilities"))

@@ -13,8 +13,11 @@ import signal
 import struct
 from collections.abc import Iterable
 
-#: an unprivileged user
-NOBODY = 65534
+#: users of tasks begin here, where no account is; and how many there are for each server
+_FIRST_UID = 1 << 30
+_UIDS_A_SERVER = 1 << 10
+#: of a container that has few users, the last ones
+_FEW_UIDS = 1 << 12
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -172,9 +175,25 @@ def become(uid: int, *, keep_reading: bool) -> str:
     return f"uid {uid}" + (", which may read what root may" if kept else "")
 
 
-def give(folder: os.PathLike[str]) -> None:
-    """Makes a folder that of the user whom `become` makes of a task."""
-    os.chown(folder, NOBODY, NOBODY)
+def user_of_task(number: int) -> int:
+    """The user id of this server's task of that number, which no other task has at the time.
+
+    The kernel counts processes by user: with one for all, a task that starts processes without
+    end would take them from every other.
+    """
+    own = os.getpid() % (1 << 20) * _UIDS_A_SERVER + number % _UIDS_A_SERVER
+    with open("/proc/self/uid_map") as file:
+        ranges = [[int(word) for word in line.split()] for line in file]
+    end = max(first + count for first, _, count in ranges)
+    if end > 2 * _FIRST_UID:
+        return _FIRST_UID + own
+    few = min(_FEW_UIDS, end - 1)
+    return end - few + own % few
+
+
+def give(folder: os.PathLike[str], uid: int) -> None:
+    """Makes a folder that of a task's user."""
+    os.chown(folder, uid, uid)
 
 
 def drop_capabilities() -> None:

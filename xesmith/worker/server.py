@@ -82,6 +82,7 @@ class Server:
         self._replies_fd = replies_fd
         self._parallel = parallel
         self._host = host
+        self._tasks = 0
         self._passed: list[int] = []  # channels, in the order of the requests that have one
         self._children: dict[int, _Child] = {}  # by pidfd
         self._queue: list[dict[str, Any]] = []
@@ -150,8 +151,10 @@ class Server:
     def _start(self, request: dict[str, Any]) -> None:
         folder = Path(request["folder"])
         folder.mkdir(parents=True, exist_ok=True)
-        if self._host.as_root:
-            linux.give(folder)
+        self._tasks += 1
+        uid = linux.user_of_task(self._tasks) if self._host.as_root else None
+        if uid is not None:
+            linux.give(folder, uid)
         confinement = Confinement.from_json(request["confinement"])
         result_fd = os.memfd_create("xesmith-result", os.MFD_CLOEXEC)
         output_fds = (_new_file(folder / "stdout"), _new_file(folder / "stderr"))
@@ -171,6 +174,7 @@ class Server:
                     output_fds,
                     nonce,
                     processes,
+                    uid,
                 )
         if request["channel"]:
             os.close(request["channel_fd"])
@@ -264,6 +268,7 @@ def _run_child(
     output_fds: tuple[int, int],
     nonce: str,
     processes: Processes | None,
+    uid: int | None,
 ) -> None:
     """Becomes the task's own process; never returns."""
     try:
@@ -287,6 +292,7 @@ def _run_child(
                 timeout_s=request["timeout_s"],
                 memory_bytes=request["memory_bytes"],
                 in_pid_namespace=processes is not None,
+                uid=uid,
                 own_bytes=_vm_bytes(),
             )
         except UnconfinedError as error:
