@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.small_spec import small_spec
+from tests.small_spec import small_spec
 from xesmith.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]

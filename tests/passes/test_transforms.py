@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.small_spec import small_spec
 from xesmith.cascade.translation_task import compare
 from xesmith.device import Device
 from xesmith.engine.problem import load_problem
@@ -35,11 +36,14 @@ Kernel = tuple[str, Launch]
 
 
 @pytest.fixture(scope="module")
-def kernels(lowerer: Lowerer, repository: Path) -> dict[str, list[Kernel]]:
+def kernels(
+    lowerer: Lowerer, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Kernel]]:
     """By problem: the TTIR of each launch at its first shape."""
     found: dict[str, list[Kernel]] = {}
     for name in PROBLEMS:
-        problem = load_problem(repository / "bench" / "problems" / name / "kernel.py")
+        kernel = repository / "bench" / "problems" / name / "kernel.py"
+        problem = load_problem(kernel, small_spec(name, tmp_path_factory.mktemp(name)))
         program = next(iter(problem.programs().values()))
         run = lowerer.run(program, native=False)
         found[name] = [
