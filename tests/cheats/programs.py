@@ -83,10 +83,9 @@ RIGHT = program("return right(x)")
 WRONG = program("return right(x).neg()").replace("2 * x + 1, mask", "2 * x - 1, mask")
 
 _FORGE = """
-import json, os
+import contextlib, json, os
 for name in os.listdir("/proc/self/fd"):
-    try: os.write(int(name), b'\\0\\0\\0\\2{}')
-    except OSError: pass
+    with contextlib.suppress(OSError): os.write(int(name), b'\\0\\0\\0\\2{}')
 return right(x)
 """
 

@@ -20,6 +20,7 @@ from xesmith.engine.problem import Problem, load_problem
 from xesmith.engine.session import Session
 from xesmith.engine.state import State
 from xesmith.engine.trials import keep_baseline
+from xesmith.errors import InputKernelError
 from xesmith.ghost.launch import TensorSpec
 from xesmith.ledger import Ledger
 from xesmith.pass_plan import PassEntry, PassPlan
@@ -208,5 +209,9 @@ def test_results_are_checked_on_the_device_at_every_shape(
         assert wrong.status == "refused"
         assert "72 of 200 elements are wrong" in wrong.messages[0]
         assert "outside a tensor" in next(text for text in wrong.messages if "odd" in text)
+        (tmp_path / "kernel.py").write_text(short)  # now given as what others are held to
+        given = load_problem(tmp_path / "kernel.py")
+        with pytest.raises(InputKernelError, match="72 of 200 elements are wrong"):
+            measurer.check(given, reference, KERNEL, [odd], lambda _: None)
     finally:
         measurer.close()

@@ -63,12 +63,24 @@ class Measurer:
         say: Callable[[str], None],
     ) -> LevelResult:
         """The level "correctness" of `text` on the device: at every shape of the problem, and in
-        further cases. What the problem's own kernel gets wrong there is no fault.
+        further cases. What the problem's own kernel gets wrong with odd values is no fault.
+
+        Raises:
+            InputKernelError: the problem's own kernel is wrong there with others, or the
+                reference fails.
         """
         original = problem.source
         if original not in self._originals:
             say(f"checking the kernel as given on {self._device.title}")
-            self._originals[original] = self._run(problem, reference, original, cases, None)
+            found = self._run(problem, reference, original, cases, None)
+            if found.faults_as_used:
+                raise InputKernelError(
+                    f"the kernel is wrong on {self._device.title} before anything is changed: "
+                    f"{found.faults_as_used[0].text}",
+                    where=str(problem.path),
+                    remedy="mend the kernel; only one that is right there can be measured against",
+                )
+            self._originals[original] = found
         say(f"checking the results on {self._device.title}")
         result = self._run(problem, reference, text, cases, self._originals[original])
         facts = {

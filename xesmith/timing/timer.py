@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, Literal, cast
 
 from xesmith.ghost.launch import Program
@@ -268,12 +267,7 @@ class Timer:
     def __enter__(self) -> Timer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -402,12 +396,7 @@ class Race:
     def __enter__(self) -> Race:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -547,7 +536,7 @@ class Race:
             )
             seconds = _time(reply, "seconds")
             timed.submit.append(_time(reply, "submit_seconds"))
-            timed.after.append(_time(reply, "after_seconds", may_be_none=True))
+            timed.after.append(_time(reply, "after_seconds", may_be_zero=True))
             if reply["inputs_changed"]:
                 raise TimingError(f"input {reply['inputs_changed'][0]} was changed")
         except TimingError as error:
@@ -631,9 +620,9 @@ def _busy_clocks(kind: str) -> dict[str, Any]:
     return clocks(kind)
 
 
-def _time(reply: Mapping[str, Any], name: str, *, may_be_none: bool = False) -> float:
+def _time(reply: Mapping[str, Any], name: str, *, may_be_zero: bool = False) -> float:
     """A program's process wrote this: it must at least be a time."""
     value = reply.get(name)
-    if isinstance(value, (int, float)) and (0 < value < 1e6 or (may_be_none and value == 0)):
+    if isinstance(value, (int, float)) and (0 < value < 1e6 or (may_be_zero and value == 0)):
         return float(value)
     raise TimingError(f"its {name} is {value!r}, which is no time")
