@@ -152,7 +152,13 @@ class Candidates:
         """The level "correctness": from the ledger where the candidate was judged before."""
         if candidate.known is not None:
             seen = Verdict.from_json(candidate.known.verdict).level("correctness")
-            if seen is not None and seen.status != "not_run":
+            # What passed where the device was not at hand is asked again where it is.
+            passed_elsewhere = on_device and seen is not None and "device" not in seen.facts
+            if (
+                seen is not None
+                and seen.status != "not_run"
+                and not (seen.status == "passed" and passed_elsewhere)
+            ):
                 return seen
         self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
         started = time.monotonic()
