@@ -36,13 +36,14 @@ from xesmith.scratch import ScratchFolder  # noqa: E402
 from xesmith.timing.accelerator import kind_at_hand  # noqa: E402
 from xesmith.timing.statistics import StopRule  # noqa: E402
 from xesmith.timing.timer import Contestant, ReferenceProgram, Timer, judge  # noqa: E402
-from xesmith.worker.client import WorkerPool  # noqa: E402
+from xesmith.worker.client import TaskResult, WorkerPool  # noqa: E402
 from xesmith.worker.confinement import Confinement  # noqa: E402
 
 LARGE = (4099, 4099)
 TIMED = (8192, 8192)
 _RULE = StopRule(goal=0.005, least_rounds=15, most_rounds=40, most_seconds=6)
 _BUILD_SECONDS = 0.5
+_HANG_SECONDS = 20
 
 _SIDE = """
 side = torch.cuda.Stream()
@@ -80,6 +81,12 @@ if not KEPT:
 return right(x)
 """
 _KEPT = "KEPT = {}\n"
+_CALLS = "CALLS = []\n"
+_HANG = """
+CALLS.append(1)
+if len(CALLS) > 14: torch.cuda._sleep(3 * 10**11)
+return right(x)
+"""
 
 #: number, name, program, which must not be FASTER than the honest one
 ATTACKS_ON_TIME = (
@@ -89,8 +96,7 @@ ATTACKS_ON_TIME = (
     (6, "one launch for many calls", program(
         'if not KEPT: KEPT["out"] = right(x)\nreturn KEPT["out"]', _KEPT)),
     (7, "right until it is timed", program(
-        "CALLS.append(1)\nreturn right(x) if len(CALLS) < 6 else torch.empty_like(x)",
-        "CALLS = []\n")),
+        "CALLS.append(1)\nreturn right(x) if len(CALLS) < 6 else torch.empty_like(x)", _CALLS)),
     (8, "nothing done", program("return torch.empty_like(x)")),
     (13, "a carve-out of the L2 cache", program(_CARVE_OUT, _KEPT)),
     (19, "a graph with stale pointers", program(_GRAPH, _KEPT)),
@@ -152,32 +158,45 @@ def isolation(kind: str) -> list[dict[str, Any]]:
     )
     with pool, ScratchFolder("isolation") as scratch:
 
-        def run(name: str, arguments: dict[str, Any]) -> Any:
+        def run(name: str, arguments: dict[str, Any], timeout_s: float = 60) -> TaskResult:
             folder = scratch.path / f"{name}-{len(rows)}"
             return pool.run(
                 f"attacks:{name}",
                 arguments,
                 folder=folder,
-                timeout_s=60,
+                timeout_s=timeout_s,
                 memory_bytes=64 << 30,
                 confinement=held,
             )
 
-        used = run("uses_device", {"kind": kind})
-        rows.append(
-            {
-                "what": f"a task uses the device ({kind})",
-                "told": str(used.value) if used.status == "ok" else f"{used} {used.stderr_tail}",
-                "as_it_should_be": used.status == "ok",
-                "measures": [str(measure) for measure in used.measures],
+        def uses_device(what: str, result: TaskResult) -> dict[str, Any]:
+            works = result.status == "ok"
+            return {
+                "what": f"{what} ({kind})",
+                "told": str(result.value) if works else f"{result} {result.stderr_tail}",
+                "as_it_should_be": works,
+                "measures": [str(measure) for measure in result.measures],
             }
-        )
+
+        used = run("uses_device", {"kind": kind})
+        rows.append(uses_device("a task uses the device", used))
         for name, arguments in attempts:
             result = run(name, arguments)
             through, told = result.value if result.status == "ok" else ("out", str(result))
             rows.append(
                 {"what": f"a task {name}", "told": told, "as_it_should_be": through == "out"}
             )
+        if kind == "cuda":
+            result = run("hangs_device", {"cycles": 3 * 10**11}, timeout_s=_HANG_SECONDS)
+            rows.append(
+                {
+                    "what": "a task whose kernel does not end",
+                    "told": f"{result}, after {result.seconds:.1f} s",
+                    "as_it_should_be": result.status == "timeout",
+                }
+            )
+            used = run("uses_device", {"kind": kind})
+            rows.append(uses_device("the task after it uses the device", used))
     victim.kill()
     victim.wait()
     outside.unlink(missing_ok=True)
@@ -215,7 +234,10 @@ def check(kind: Any, folder: Path) -> list[dict[str, Any]]:
 
 def timed(kind: Any, record: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    with Timer(Path(sys.executable), kind=kind) as timer, ScratchFolder("timed") as scratch:
+    with (
+        Timer(Path(sys.executable), kind=kind, timeout_s=_HANG_SECONDS) as timer,
+        ScratchFolder("timed") as scratch,
+    ):
         record["machine"] = timer.device
 
         def verdict(source: str) -> tuple[Any, Any]:
@@ -243,7 +265,14 @@ def timed(kind: Any, record: dict[str, Any]) -> list[dict[str, Any]]:
         row("the right program against itself", RIGHT, ("SAME",))
         row("a wrong program", WRONG, ("FAILED",))
         for number, name, source in ATTACKS_ON_TIME:
-            row(f"{number}: {name}", source, ("SAME", "SLOWER", "UNCLEAR", "FAILED"), number)
+            row(
+                f"{number}: {name}",
+                source,
+                ("SAME", "SLOWER", "UNCLEAR", "FAILED"),
+                number,
+            )
+        row("a kernel that does not end, after some that do", program(_HANG, _CALLS), ("FAILED",))
+        row("the right program, after that", RIGHT, ("SAME",))
         for number, name, source in HONEST_ON_TIME:
             row(f"{number}: {name}", source, ("SAME", "SLOWER"))
         early = program("return right(x)").replace(

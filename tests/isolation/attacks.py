@@ -160,6 +160,18 @@ def answers(arguments, folder, channel):
     return "no more questions"
 
 
+def beats(arguments, folder, channel):
+    """A mark every millisecond, for ever, once it is asked anything."""
+
+    def handler(_):
+        with open(folder / "beats", "a") as file:
+            while True:
+                print(end=".", file=file, flush=True)
+                time.sleep(0.001)
+
+    channel.serve(handler)
+
+
 def links(arguments, folder):
     (folder / "link").symlink_to(arguments["to"])
     os.mkfifo(folder / "pipe")
@@ -187,6 +199,14 @@ def uses_device(arguments, folder):
     kind = arguments["kind"]
     x = torch.ones((256, 256), device=kind)
     return float((x @ x).sum())
+
+
+def hangs_device(arguments, folder):
+    """A kernel that goes on for a quarter of an hour."""
+    import torch
+
+    torch.cuda._sleep(arguments["cycles"])
+    torch.cuda.synchronize()
 
 
 def compiles(arguments, folder):

@@ -440,3 +440,42 @@ def test_an_ordinary_user_is_held_by_the_same(victim, tmp_path):
     assert len(found["processes"]) == 2
     assert found["daemon"] == "ok"
     assert gone("5015")
+
+
+@contextlib.contextmanager
+def late_kill_pool(stuck_seconds: float) -> Iterator[WorkerPool]:
+    """A driver that keeps a process of a hung device, stood in for by a kill that comes late."""
+    with WorkerPool(
+        Path(sys.executable),
+        "test",
+        preload=[ATTACKS, "late_kill"],
+        import_path=[HERE],
+        env={"STUCK_SECONDS": str(stuck_seconds)},
+    ) as pool:
+        yield pool
+
+
+def test_a_task_that_does_not_end_is_told_and_holds_up_no_other(tmp_path):
+    with late_kill_pool(0.2) as pool:
+        with (
+            pool.converse(f"{ATTACKS}:answers", {}, folder=tmp_path / "stuck") as talk,
+            pytest.raises(TaskEndedError, match="the device may hang") as ended,
+        ):
+            talk.ask("sleep", timeout_s=0.2)
+        assert ended.value.result.status == "stuck"
+        assert pool.run(f"{ATTACKS}:identity", {}, folder=tmp_path / "next").status == "ok"
+
+
+def test_a_conversation_that_is_broken_off_has_ended(tmp_path):
+    """Not merely been told to: a program that still runs takes the device from the next."""
+    beats = tmp_path / "beats"
+    with late_kill_pool(60) as pool:
+        with (
+            pool.converse(f"{ATTACKS}:beats", {}, folder=tmp_path) as talk,
+            pytest.raises(TaskEndedError) as ended,
+        ):
+            talk.ask("go on", timeout_s=0.5)
+        before = beats.stat().st_size
+        time.sleep(0.3)
+        assert beats.stat().st_size == before > 0
+    assert ended.value.result.status == "timeout"

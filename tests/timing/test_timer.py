@@ -114,6 +114,20 @@ def test_a_reference_that_fails_is_no_contestants_fault(timer):
         timer.measure([Contestant("a", program(REFERENCE))], ReferenceProgram(program("1 / 0")))
 
 
+def test_one_that_hangs_while_it_is_timed_fails_alone_and_the_next_is_measured(toolchain):
+    hangs = "kept[len(kept)] = 0\n        if len(kept) > 6: time.sleep(1000)\n        " + REFERENCE
+    rule = StopRule(least_rounds=5, most_rounds=5)
+    with Timer(toolchain.python, kind="cpu", flush_bytes=1 << 20, timeout_s=6) as timer:
+        for forward, failure in ((hangs, "it was ended at its limit of time"), (REFERENCE, None)):
+            measured = timer.measure(
+                [Contestant("right", program(REFERENCE)), Contestant("other", program(forward))],
+                ReferenceProgram(program(REFERENCE)),
+                rule=rule,
+            )
+            assert measured.programs["other"].failure == failure
+            assert len(measured.programs["right"].rounds) == 5
+
+
 def test_two_programs_of_one_name_are_refused(timer):
     twice = [Contestant("a", program(REFERENCE))] * 2
     with pytest.raises(ValueError, match="one name"):

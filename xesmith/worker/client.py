@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -154,8 +154,11 @@ class Conversation:
         return self._future.result()
 
     def _ended(self, status: Status) -> TaskEndedError:
-        self._pool.cancel(self._future)
-        return TaskEndedError(TaskResult(status=status))
+        """Once it has ended in truth: what comes next may use the device that it had."""
+        result = self._pool.end(self._future)
+        return TaskEndedError(
+            result if result.status == "stuck" else replace(result, status=status, value=None)
+        )
 
     def __enter__(self) -> Conversation:
         return self
@@ -312,8 +315,18 @@ class WorkerPool:
             self.cancel(future)
             raise
 
+    def end(self, future: Future[TaskResult]) -> TaskResult:
+        """Ends the task's child, or takes it out of the queue, and waits until that has happened:
+        "cancelled", "stuck", or how it ended before."""
+        assert isinstance(future, _Task)
+        with self._lock:
+            _, process = self._pending.get(future.request_id, (None, None))
+            if process is not None:
+                self._send(process, {"cancel": True, "id": future.request_id})
+        return future.result()
+
     def cancel(self, future: Future[TaskResult]) -> None:
-        """Ends the task's child, or takes it out of the queue."""
+        """The same without the wait."""
         assert isinstance(future, _Task)
         with self._lock:
             _, process = self._pending.pop(future.request_id, (None, None))

@@ -136,8 +136,10 @@ class Server:
 
     def _cancel(self, request_id: int) -> None:
         for request in self._queue:
-            if request["id"] == request_id and request["channel"]:
-                os.close(request["channel_fd"])
+            if request["id"] == request_id:
+                if request["channel"]:
+                    os.close(request["channel_fd"])
+                self.reply({"id": request_id, "status": "cancelled"})
         self._queue = [r for r in self._queue if r["id"] != request_id]
         for child in self._children.values():
             if child.request_id == request_id:
