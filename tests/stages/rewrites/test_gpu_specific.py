@@ -147,9 +147,43 @@ def test_a_row_kernel_has_warps_to_choose(kernels: Any) -> None:
     assert all(c.metas == {} for c in found.configurations)
 
 
-def test_cuda_has_no_register_mode(kernels: Any) -> None:
-    found = space(kernels, kernels.gemm(4096, 4096, 4096, block=(128, 128, 32)), device="h200")
+def test_the_best_known_configuration_leads_on_hopper(kernels: Any) -> None:
+    """128x256x64 with two warp groups: of a thread's registers, half hold the accumulator."""
+    launch = kernels.gemm(4096, 4096, 4096, block=(128, 128, 32))
+    found = space(kernels, launch, device="h200", limit=24)
+    first = [c for c in found.configurations if c.metas["GROUP_SIZE_M"] == 4][:4]
+    assert {(c.metas["BLOCK_M"], c.metas["BLOCK_N"]) for c in first} == {(128, 256), (256, 128)}
+    assert {c.metas["BLOCK_K"] for c in first} == {64}
+    assert {c.num_warps for c in first} == {8}
+    assert {c.num_stages for c in first} == {3, 4}
     assert all("grf_mode" not in c.options for c in found.configurations)
+
+
+def test_hard_limits_of_hopper(kernels: Any) -> None:
+    launch = kernels.gemm(4096, 4096, 4096, block=(128, 128, 32))
+    found = space(kernels, launch, device="h200", limit=1000)
+    for c in found.configurations:
+        rows, columns, depth = (c.metas[f"BLOCK_{axis}"] for axis in "MNK")
+        # wgmma: 64 rows by four warps; 65536 registers of an SM, 255 of a thread at most
+        assert c.num_warps % 4 == 0
+        assert rows * columns >= 64 * 16 * (c.num_warps // 4)
+        registers = min(255, 65536 // (32 * c.num_warps))
+        assert rows * columns / (32 * c.num_warps) <= registers
+        # fp16 operands of all stages in the 227 KB of a work-group
+        assert c.num_stages * (rows + columns) * depth * 2 <= 232448
+    assert "the operands of two stages take more than the shared memory" in found.pruned
+
+
+def test_attention_on_hopper_has_its_queries_beside_the_stages_in_shared_memory(
+    kernels: Any,
+) -> None:
+    launch = kernels.attention(4, 16, 4096, 128, block=(128, 64))
+    found = space(kernels, launch, device="h200", limit=1000)
+    for c in found.configurations:
+        rows, columns = c.metas["BLOCK_M"], c.metas["BLOCK_N"]
+        assert rows >= 16 * c.num_warps  # 64 rows of a warp group's instruction
+        assert (rows + 2 * c.num_stages * columns) * 128 * 2 <= 232448
+    assert {c.metas["BLOCK_N"] for c in found.configurations} >= {32, 64}
 
 
 @pytest.mark.intel

@@ -17,9 +17,10 @@ import libcst as cst
 from libcst import matchers as m
 
 from xesmith.device import Device
-from xesmith.ghost.launch import Launch
+from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.stages.rewrites.analysis import Analysis
 from xesmith.stages.rewrites.edits import Edits, drop_dead_assignments, names_in, unique_name
+from xesmith.stages.rewrites.execution_units import ExecutionUnits, RegisterMode, units_of
 from xesmith.stages.rewrites.poly import Poly
 from xesmith.stages.rewrites.proofs import tile_uses
 from xesmith.stages.rewrites.result import (
@@ -36,13 +37,9 @@ from xesmith.stages.rewrites.values import Affine
 
 __all__ = ["Configuration", "SearchSpace", "infer_grid", "insert_group", "search_space"]
 
-WARPS = (4, 8, 16, 32, 64)
-#: rows and columns of the result of one matrix instruction (DPAS with 16-bit operands)
-DPAS_M, DPAS_N = 8, 16
-LANES = 16
 #: of the registers of a thread, what an accumulator may take: beyond the first it surely
 #: spills all the time, beyond the second it leaves little for operands
-MOST_OF_REGISTERS, GOOD_PART_OF_REGISTERS = 1.0, 0.5
+MOST_OF_REGISTERS, GOOD_PART_OF_REGISTERS = 1.0, 0.55
 
 
 @dataclass(frozen=True)
@@ -70,16 +67,6 @@ class SearchSpace:
     pruned: dict[str, int]
 
 
-@dataclass(frozen=True)
-class _Mode:
-    """One way to divide the register file; on Intel a choice of the launch."""
-
-    name: str | None
-    registers_bytes: int  # of a warp
-    most_warps: int  # of a work-group
-    warps_per_core: int  # that a core holds at once
-
-
 def search_space(
     source: str,
     facts: KernelFacts,
@@ -98,83 +85,105 @@ def search_space(
     if isinstance(analysis, Refusal):
         return analysis
     roles = roles_of(analysis, facts)
-    modes, cores = _modes(device), device.xe_cores or _CORES
+    units = units_of(device)
+    warps_tried = units.warps if roles.kind == "other" else units.warps_of_products
     pruned: dict[str, int] = {}
 
     def prune(reason: str) -> None:
         pruned[reason] = pruned.get(reason, 0) + 1
 
-    candidates: list[Configuration] = []
-    for metas in _tiles(roles, facts):
+    candidates: list[tuple[Configuration, tuple[int, ...]]] = []
+    for metas in _tiles(roles, facts, units):
         if not any(guards_hold(guards, launch, metas) for launch in facts.launches):
             prune("a guard of the rewrite fails at every captured shape")
             continue
-        for warps, mode in product(WARPS, modes):
+        stages = _stages(roles, metas, facts, units)
+        if not stages:
+            prune("the operands of two stages take more than the shared memory")
+            continue
+        for warps, mode in product(warps_tried, units.modes):
             if warps > mode.most_warps:
                 kind = f"{mode.name} registers allow" if mode.name else "the device allows"
                 prune(f"{kind} at most {mode.most_warps} warps")
                 continue
-            reason, promise = _judge(roles, metas, warps, mode, facts, cores)
+            reason, promise = _judge(roles, metas, warps, mode, facts, units)
             if reason is not None:
                 prune(reason)
                 continue
-            candidates.append(Configuration(metas, warps, _stages(facts), mode.name, promise))
+            promise *= units.stages.get(stages[0], 1.0)
+            candidates.append((Configuration(metas, warps, stages[0], mode.name, promise), stages))
     if not candidates:
         return Refusal(f"no configuration is legal: {pruned}" if pruned else "nothing to choose")
-    candidates.sort(key=lambda c: (-c.promise, c.num_warps, sorted(c.metas.items())))
-    return SearchSpace(roles, tuple(_varied(candidates, roles))[:limit], pruned)
+    candidates.sort(key=lambda c: (-c[0].promise, c[0].num_warps, sorted(c[0].metas.items())))
+    return SearchSpace(roles, tuple(_varied(candidates, roles, units))[:limit], pruned)
 
 
-#: stands in where a core count is not published: it only orders
-_CORES = 32
+def _stages(
+    roles: Roles, metas: dict[str, int], facts: KernelFacts, units: ExecutionUnits
+) -> tuple[int, ...]:
+    """Numbers of stages to try, the first of them first; none where not even two fit.
 
-
-def _modes(device: Device) -> list[_Mode]:
-    if device.kind == "cuda":  # 255 registers of 4 bytes for each of 32 lanes, 64 warps per SM
-        return [_Mode(None, 255 * 4 * 32, 32, 64)]
-    threads = _by_mode(device, "threads_per_xve") or {"128": 8}
-    most = _by_mode(device, "sub_groups_per_work_group")
-    xves, grf_bytes = device.xves_per_xe_core or 8, device.grf_bytes or 64
-    return [
-        _Mode(name, int(name) * grf_bytes, most.get(name, 32), count * xves)
-        for name, count in threads.items()
-    ]
-
-
-def _by_mode(device: Device, name: str) -> dict[str, int]:
-    fact = device.fact(name)
-    values: dict[Any, int] = {} if fact is None else fact.value
-    return {str(mode): count for mode, count in values.items() if str(mode) in ("128", "256")}
-
-
-def _stages(facts: KernelFacts) -> int:
-    """What the launch says, else what both compilers do by themselves at least."""
+    The first is what the launch says, else what the compiler does by itself.
+    """
     given = facts.launches[0].options.get("num_stages")
-    return given if isinstance(given, int) and given >= 2 else 2
+    first = given if isinstance(given, int) and given >= 2 else units.default_stages
+    if not units.stages or roles.kind == "other":
+        return (first, first + 1) if roles.kind != "other" else (first,)
+    fitting = [n for n in units.stages if _fits(n, roles, metas, facts, units)]
+    return tuple(sorted(fitting, key=lambda n: (n != first, -units.stages[n], n)))
 
 
-def _varied(candidates: Iterable[Configuration], roles: Roles) -> Iterator[Configuration]:
-    """Adds the variants that no estimate can order: the group of tile rows and the stages."""
-    for place, candidate in enumerate(candidates):
+def _fits(
+    stages: int, roles: Roles, metas: dict[str, int], facts: KernelFacts, units: ExecutionUnits
+) -> bool:
+    """Whether the operands of so many stages lie in shared memory at once."""
+    if units.pipelined_bytes is None:
+        return True
+    launch = _largest(facts)
+    tensors = [t for t in launch.values.values() if isinstance(t, TensorArg)]
+    element = min((ELEMENT_BYTES.get(t.dtype, 4) for t in tensors), default=4)
+    rows, columns = metas[roles.block_m or ""], metas[roles.block_n or ""]
+    if roles.kind == "attention":  # queries once, keys and values in each stage
+        width = _head_width(roles, launch)
+        return (rows * width + stages * 2 * columns * width) * element <= units.pipelined_bytes
+    depth = metas.get(roles.block_k or "", 32)
+    return stages * (rows + columns) * depth * element <= units.pipelined_bytes
+
+
+def _head_width(roles: Roles, launch: Launch) -> int:
+    whole = [n for n, tile in roles.tiles.items() if tile.placed_by == "whole"]
+    return max([int(launch.constexprs[n]) for n in whole] or [64])
+
+
+def _varied(
+    candidates: Iterable[tuple[Configuration, tuple[int, ...]]], roles: Roles, units: ExecutionUnits
+) -> Iterator[Configuration]:
+    """Adds the variants that no estimate can order: the group of tile rows and the stages.
+
+    candidates: each with the stages to try, its own first.
+    """
+    varied = 4 if units.stages else 1  # how many of the first
+    for place, (candidate, stages) in enumerate(candidates):
         groups = (4, 1) if place < 4 else (4,)
         if roles.group is None:
             yield candidate
             groups = ()
         for group in groups:
             yield replace(candidate, metas={**candidate.metas, roles.group or "": group})
-        if place == 0 and roles.kind != "other":
+        if place < varied:
             metas = candidate.metas if roles.group is None else {**candidate.metas, roles.group: 4}
-            yield replace(candidate, metas=metas, num_stages=candidate.num_stages + 1)
+            for count in stages[1:2]:
+                yield replace(candidate, metas=metas, num_stages=count)
 
 
-def _tiles(roles: Roles, facts: KernelFacts) -> Iterator[dict[str, int]]:
+def _tiles(roles: Roles, facts: KernelFacts, units: ExecutionUnits) -> Iterator[dict[str, int]]:
     """Values of the constexprs that may change."""
     launch = _largest(facts)
     options: dict[str, tuple[int, ...]] = {}
     for name in roles.tunable:
         tile = roles.tiles[name]
         if name == roles.block_k:
-            options[name] = (16, 32, 64)
+            options[name] = tuple(units.depths)
         elif name == roles.block_m:
             options[name] = (16, 32, 64, 128, 256)
         elif name == roles.block_n:
@@ -205,32 +214,30 @@ def _judge(
     roles: Roles,
     metas: dict[str, int],
     warps: int,
-    mode: _Mode,
+    mode: RegisterMode,
     facts: KernelFacts,
-    cores: int,
+    units: ExecutionUnits,
 ) -> tuple[str | None, float]:
     """(why it is left out, or None; its promise)."""
     launch = _largest(facts)
     if roles.kind == "other":
-        return _judge_elementwise(roles, metas, warps, mode, facts, cores)
+        return _judge_elementwise(roles, metas, warps, mode, facts, units)
     m_name, n_name = roles.block_m or "", roles.block_n or ""
     rows, columns = metas[m_name], metas[n_name]
     if roles.kind == "attention":
-        width = max(
-            [int(launch.constexprs[n]) for n, t in roles.tiles.items() if t.placed_by == "whole"]
-            or [64]
-        )
-        if rows < DPAS_M * warps:
-            return "fewer than 8 rows of the tile for each warp", 0.0
+        width = _head_width(roles, launch)
+        least = units.matrix_rows // units.matrix_warps
+        if warps % units.matrix_warps or rows < least * warps:
+            return f"fewer than {least} rows of the tile for each warp", 0.0
         accumulator = rows * (width + columns) * 4 // warps
         warp_rows, warp_columns = rows // warps, columns
     else:
-        split = _split(rows, columns, warps)
+        split = _split(rows, columns, warps, units)
         if split is None:
             return "less than one matrix instruction for each warp", 0.0
         warp_rows, warp_columns = split
         accumulator = rows * columns * 4 // warps
-    part = accumulator / mode.registers_bytes
+    part = accumulator / mode.registers_bytes(warps)
     if part > MOST_OF_REGISTERS:
         return "the accumulator alone takes more than all registers", 0.0
     fit = 1.0 if part <= GOOD_PART_OF_REGISTERS else 0.35
@@ -239,18 +246,21 @@ def _judge(
     # operand bytes per flop, within a warp (registers) and within a work-group (caches)
     warp_reuse = warp_rows * warp_columns / (warp_rows + warp_columns)
     group_reuse = rows * columns / (rows + columns) if roles.kind == "gemm" else float(rows)
-    depth = {16: 0.8, 32: 1.0, 64: 0.97}.get(metas.get(roles.block_k or "", 32), 1.0)
-    used = _use_of_cores(roles, metas, warps, mode, launch, cores)
-    return None, fit * depth * used * warp_reuse**0.6 * group_reuse**0.4
+    depth = units.depths.get(metas.get(roles.block_k or "", 32), 1.0)
+    used = _use_of_cores(roles, metas, warps, mode, launch, units.cores)
+    by_warp, by_group = units.matrix_reuse
+    return None, fit * depth * used * warp_reuse**by_warp * group_reuse**by_group
 
 
-def _split(rows: int, columns: int, warps: int) -> tuple[int, int] | None:
-    """Rows and columns of each warp's part, the squarest that matrix instructions allow."""
+def _split(rows: int, columns: int, warps: int, units: ExecutionUnits) -> tuple[int, int] | None:
+    """Rows and columns of each part that has a matrix instruction of its own, the squarest."""
+    parts, left = divmod(warps, units.matrix_warps)
+    if left:
+        return None
     best: tuple[int, int] | None = None
-    for down in (2**i for i in range(warps.bit_length())):
-        across = warps // down
-        part = (rows // down, columns // across)
-        if part[0] < DPAS_M or part[1] < DPAS_N:
+    for down in (2**i for i in range(parts.bit_length())):
+        part = (rows // down, columns // (parts // down))
+        if part[0] < units.matrix_rows or part[1] < units.matrix_columns:
             continue
         if best is None or sum(part) < sum(best):
             best = part
@@ -261,7 +271,7 @@ def _use_of_cores(
     roles: Roles,
     metas: dict[str, int],
     warps: int,
-    mode: _Mode,
+    mode: RegisterMode,
     launch: Launch,
     cores: int,
 ) -> float:
@@ -287,25 +297,25 @@ def _judge_elementwise(
     roles: Roles,
     metas: dict[str, int],
     warps: int,
-    mode: _Mode,
+    mode: RegisterMode,
     facts: KernelFacts,
-    cores: int,
+    units: ExecutionUnits,
 ) -> tuple[str | None, float]:
     """No matrix product: enough elements for each lane to load widely, few enough to fit."""
     launch = _largest(facts)
     values = {**launch.constexprs, **metas}
     lengths = [int(values[name]) for name in roles.tiles]
-    per_lane = math.prod(lengths) / (warps * LANES)
+    per_lane = math.prod(lengths) / (warps * units.lanes)
     if lengths and per_lane < 1:
         return "more lanes than elements", 0.0
-    if per_lane * 4 * LANES > mode.registers_bytes:
+    if per_lane * 4 * units.lanes > mode.registers_bytes(warps):
         return "one tile takes more than all registers", 0.0
     width = min((t.dtype for t in launch.values.values() if hasattr(t, "dtype")), default="float32")
     wide = 16 / ELEMENT_BYTES.get(width, 4)  # elements of one 16-byte access
     fit = min(per_lane / wide, wide * 4 / per_lane, 1.0)
     larger = 0.9 if mode.name == "256" else 1.0
     return None, fit * larger * (
-        0.5 + 0.5 * _use_of_cores(roles, metas, warps, mode, launch, cores)
+        0.5 + 0.5 * _use_of_cores(roles, metas, warps, mode, launch, units.cores)
     )
 
 
