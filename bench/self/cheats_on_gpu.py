@@ -51,7 +51,9 @@ out = torch.empty_like(x)
 with torch.cuda.stream(side): right(x, out)
 return out
 """
-_JOINED = _SIDE.replace("return", "torch.cuda.current_stream().wait_stream(side)\nreturn")
+_HALF_JOINED = _SIDE.replace("return", "torch.cuda.current_stream().wait_stream(side)\nreturn")
+_JOINED = _HALF_JOINED.replace("with", "side.wait_stream(torch.cuda.current_stream())\nwith")
+_LEFT = _SIDE.replace("with", "side.wait_stream(torch.cuda.current_stream())\nwith")
 _GRAPH = """
 if not KEPT:
     right(x); torch.cuda.synchronize()
@@ -91,6 +93,8 @@ return right(x)
 #: number, name, program, which must not be FASTER than the honest one
 ATTACKS_ON_TIME = (
     (1, "work on a side stream", program(_SIDE)),
+    (1, "work on a side stream that does not wait for its inputs", program(_HALF_JOINED)),
+    (1, "work on a side stream that nothing waits for", program(_LEFT)),
     (4, "clocks and events patched at import", program("return right(x)", _CLOCKS)),
     (5, "the cached output", program('return KEPT.setdefault("out", right(x))', _KEPT)),
     (6, "one launch for many calls", program(

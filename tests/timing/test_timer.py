@@ -158,6 +158,24 @@ def test_events_that_the_timers_clock_contradicts_are_not_believed(base_repeat, 
     assert ("timer's clock" in (judged.reason or "")) == (verdict == "UNCLEAR")
 
 
+@pytest.mark.parametrize(
+    ("repeat", "backlog", "verdict"),
+    [
+        (60e-6, 0.6, "FASTER"),
+        # 40 us of the device's time in each call are in no window.
+        (90e-6, 0.6, "UNCLEAR"),
+        # The host is slow: the device waits for it, and is done when it is.
+        (90e-6, 0.1, "FASTER"),
+    ],
+)
+def test_work_outside_the_window_shows_where_calls_follow_each_other(repeat, backlog, verdict):
+    measured = synthetic(300e-6, repeat)
+    measured.programs["c"].backlog = [backlog] * 5
+    judged = judge(measured, "base", "c", smallest_effect=0.02)
+    assert judged.verdict == verdict
+    assert ("its events say 50.0 us" in (judged.reason or "")) == (verdict == "UNCLEAR")
+
+
 @pytest.mark.parametrize(("after", "verdict"), [(20e-6, "FASTER"), (50e-6, "FAILED")])
 def test_work_that_goes_on_after_the_window_has_no_time(after, verdict):
     measured = synthetic(100e-6, 60e-6)

@@ -43,6 +43,9 @@ _LOOK_SECONDS = 0.6
 _ROUNDS_A_LOOK = 4
 #: back-to-back calls may take so much longer than the device says before that is a contradiction
 _DEVICE_BOUND = 1.3
+#: the same of a program that the device is behind with by so much. Back to back a device runs at a
+#: lower clock: 1.27 is the most that an honest kernel of ours took on an H200
+_MOST_BUSY, _BACKLOG = 1.5, 0.25
 #: what waiting for an idle device takes at most, and the share of the time that may come after it
 _WAIT_SECONDS = 30e-6
 _WORK_AFTER = 0.02
@@ -77,8 +80,9 @@ class Timed:
 
     `rounds` holds the cold times, two a round; `warm` calls find the caches as a call with the
     same inputs left them. `submit` is what the host took to submit a call: no part of the others.
-    `repeat` is the time of a call among many back to back, by the timer's own clock. `after` is
-    what the device went on for when the window had closed.
+    `repeat` is the time of a call among many back to back, by the timer's own clock, `backlog`
+    the share of it that the device was behind the host at their end. `after` is what the device
+    went on for when the window had closed.
     """
 
     name: str
@@ -86,6 +90,7 @@ class Timed:
     warm: list[float] = field(default_factory=list[float])
     submit: list[float] = field(default_factory=list[float])
     repeat: list[float] = field(default_factory=list[float])
+    backlog: list[float] = field(default_factory=list[float])
     after: list[float] = field(default_factory=list[float])
     starved: int = 0  # calls in which the device may have waited for the host
     checked: int = 0  # calls whose outputs were compared
@@ -110,6 +115,15 @@ class Timed:
         if not self.after or not self.rounds:
             return False
         return median(self.after) > _WAIT_SECONDS + _WORK_AFTER * self.seconds
+
+    @property
+    def hidden_seconds(self) -> float | None:
+        """What the device is at work for in a call, where its events tell of much less."""
+        if not (self.repeat and self.backlog and self.rounds):
+            return None
+        busy = median(self.repeat)
+        is_device_bound = median(self.backlog) > _BACKLOG
+        return busy if is_device_bound and busy > _MOST_BUSY * self.seconds else None
 
     def to_json(self) -> dict[str, Any]:
         def middle(values: Sequence[float]) -> float | None:
@@ -196,7 +210,8 @@ def judge(
     """Whether `candidate` is faster than `base`, from their rounds.
 
     A FASTER that the timer's own clock contradicts is UNCLEAR: where back-to-back calls of the base
-    take what the device says they take, those of the candidate must take less than the base's.
+    take what the device says they take, those of the candidate must take less than the base's, and
+    where they keep the device behind, not much more than its events say.
     A program whose work goes on when its window has closed has no time.
     """
     one, other = measurement.programs[base], measurement.programs[candidate]
@@ -219,6 +234,13 @@ def judge(
                 f"its events say faster, the timer's clock does not: {repeat * 1e6:.1f} us a call "
                 f"back to back, the base {base_repeat * 1e6:.1f} us",
             )
+    if verdict == "FASTER" and other.hidden_seconds is not None:
+        return Judgement(
+            "UNCLEAR",
+            ratio,
+            f"its events say {other.seconds * 1e6:.1f} us, back to back the device is at work for "
+            f"{other.hidden_seconds * 1e6:.1f} us a call: outside the window?",
+        )
     return Judgement(verdict, ratio)
 
 
@@ -572,17 +594,19 @@ class Race:
                 calls = max(3, min(calls, _MOST_REPEATS))
                 begun = time.perf_counter()
                 try:
-                    ask(
+                    reply = ask(
                         runner.talk,
                         "repeat",
                         self._timer.timeout_s,
                         seed=self._new_seed(),
                         calls=calls,
                     )
+                    backlog = _time(reply, "backlog", may_be_zero=True)
                 except TimingError as error:
                     timed.failure = str(error)
                     continue
                 timed.repeat.append((time.perf_counter() - begun) / calls)
+                timed.backlog.append(backlog)
 
     def _look(self, seen: Sequence[float]) -> dict[str, Any]:
         """The device's state while the first program runs back to back, and the highest clock.

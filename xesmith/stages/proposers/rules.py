@@ -228,7 +228,7 @@ class RulesProposer:
                 metas={**variant.metas, **choice.metas},
                 num_warps=choice.options["num_warps"],
                 num_stages=choice.options["num_stages"],
-                grf_mode=choice.options["grf_mode"],
+                grf_mode=choice.options.get("grf_mode"),
             )
             for choice in ranked[: self._tuned_configurations]
         ]
