@@ -101,6 +101,7 @@ def install(watch: Watch, backend: str, properties: dict[str, Any]) -> None:
     builder: Any = triton_interpreter.interpreter_builder
     watch.trace.install(triton_interpreter.FunctionRewriter)
     _remember_patches()
+    _mend_index()
     _skip_overflow_checks(builder)
     _replace_grid_index(builder, watch)
     _watch_memory(builder, watch)
@@ -246,6 +247,20 @@ def _remember_patches() -> None:
         return types[name]
 
     triton_interpreter._get_np_dtype = remembered_type
+
+
+def _mend_index() -> None:
+    """A scalar is an array of one element to the interpreter; since version 2.4, NumPy makes no
+    `int` of that."""
+    patch = triton_interpreter._patch_lang_tensor
+
+    def patch_tensor(tensor: Any, *scope: Any) -> Any:
+        result = patch(tensor, *scope)
+        # The scope of newer versions has remembered what it will put back.
+        tensor.__index__ = lambda scalar: int(np.asarray(scalar.handle.data).item())
+        return result
+
+    triton_interpreter._patch_lang_tensor = patch_tensor
 
 
 def _skip_overflow_checks(builder: Any) -> None:
