@@ -1,6 +1,6 @@
 """Known ways of fooling a harness, tried on this machine's GPU; and what holds a task there.
 
-    python bench/self/cheats_on_gpu.py [--json FILE] [--device cpu]
+    python bench/self/cheats_on_gpu.py [--json FILE] [--device cpu] [--timed NUMBER...]
 
 Three parts:
 
@@ -10,7 +10,8 @@ Three parts:
   against the honest program: none may be called FASTER.
 
 Needs torch and Triton alone beside this checkout. With --device cpu, and TRITON_INTERPRET=1 in the
-environment, the first two parts run without a GPU. Exit code 0 where every attack is stopped, every
+environment, the first two parts run without a GPU. With --timed, the third part runs alone, for
+those numbers. Exit code 0 where every attack is stopped, every
 honest form is accepted and every wrong program is refused.
 """
 
@@ -113,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--device", choices=("cuda", "xpu", "cpu"))
+    parser.add_argument("--timed", type=int, nargs="+", metavar="NUMBER")
     options = parser.parse_args()
     kind: Any = options.device or kind_at_hand()
     record: dict[str, Any] = {"kind": kind}
@@ -121,8 +123,10 @@ def main() -> int:
         parts = {
             "isolation": lambda: isolation(kind),
             "check": lambda: check(kind, scratch.path),
-            "timed": lambda: timed(kind, record) if kind == "cuda" else [],
+            "timed": lambda: timed(kind, record, options.timed) if kind == "cuda" else [],
         }
+        if options.timed:
+            parts = {"timed": parts["timed"]}
         for name, part in parts.items():
             try:
                 record[name] = part()
@@ -236,7 +240,7 @@ def check(kind: Any, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def timed(kind: Any, record: dict[str, Any]) -> list[dict[str, Any]]:
+def timed(kind: Any, record: dict[str, Any], only: list[int] | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with (
         Timer(Path(sys.executable), kind=kind, timeout_s=_HANG_SECONDS) as timer,
@@ -269,16 +273,21 @@ def timed(kind: Any, record: dict[str, Any]) -> list[dict[str, Any]]:
         row("the right program against itself", RIGHT, ("SAME",))
         row("a wrong program", WRONG, ("FAILED",))
         for number, name, source in ATTACKS_ON_TIME:
+            if only and number not in only:
+                continue
             row(
                 f"{number}: {name}",
                 source,
                 ("SAME", "SLOWER", "UNCLEAR", "FAILED"),
                 number,
             )
+        for number, name, source in HONEST_ON_TIME:
+            if not only or number in only:
+                row(f"{number}: {name}", source, ("SAME", "SLOWER"))
+        if only:
+            return rows
         row("a kernel that does not end, after some that do", program(_HANG, _CALLS), ("FAILED",))
         row("the right program, after that", RIGHT, ("SAME",))
-        for number, name, source in HONEST_ON_TIME:
-            row(f"{number}: {name}", source, ("SAME", "SLOWER"))
         early = program("return right(x)").replace(
             "self.kept = {}", "self.kept = {}\n        import time; time.sleep(1)"
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import warnings
 import torch, triton, triton.language as tl
 from xesmith.cascade.interpreter import Watch, install
@@ -27,7 +27,7 @@ out = torch.zeros(1, dtype=torch.int32)
 warnings.filterwarnings("error", "Conversion of an array with ndim > 0", DeprecationWarning)
 rows[(1,)](out, 20, BLOCK=4)
 print(int(out))
-'''
+"""
 
 
 @pytest.mark.intel

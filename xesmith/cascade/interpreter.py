@@ -254,10 +254,12 @@ def _mend_index() -> None:
     `int` of that."""
     patch = triton_interpreter._patch_lang_tensor
 
+    def index(scalar: Any) -> int:
+        return int(np.asarray(scalar.handle.data).item())
+
     def patch_tensor(tensor: Any, *scope: Any) -> Any:
         result = patch(tensor, *scope)
-        # The scope of newer versions has remembered what it will put back.
-        tensor.__index__ = lambda scalar: int(np.asarray(scalar.handle.data).item())
+        tensor.__index__ = index  # the scope of newer versions knows what it will put back
         return result
 
     triton_interpreter._patch_lang_tensor = patch_tensor

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from xesmith.cascade.examine import examine
+from xesmith.device import load_device
 from xesmith.ghost.launch import Launch, Program
 from xesmith.kernel_file import KernelFile
 from xesmith.stages.draft import Draft, Variant
@@ -204,18 +205,21 @@ def test_nothing_is_tuned_before_a_search_found_two(gemm):
     assert "no two configurations" in str(answer)
 
 
-def test_what_a_search_found_is_tuned_the_best_first(gemm):
-    proposer = RulesProposer(probed(gemm, "matmul_kernel"), tuned_configurations=2)
-    search, _ = proposer.rounds("gpu_specific", gemm)
-    proposals = [answer for answer in search(gemm) if isinstance(answer, Proposal)][:3]
+@pytest.mark.parametrize(("target", "modes"), [("b70", 2), ("h200", 0)])
+def test_what_a_search_found_is_tuned_the_best_first(gemm, target, modes):
+    at_work = replace(gemm, device=load_device(target))
+    proposer = RulesProposer(probed(at_work, "matmul_kernel"), tuned_configurations=2)
+    search, _ = proposer.rounds("gpu_specific", at_work)
+    proposals = [answer for answer in search(at_work) if isinstance(answer, Proposal)][:3]
     variants: tuple[Variant, ...] = tuple(p.draft.variants["matmul_kernel"] for p in proposals)
-    ready = replace(gemm, draft=proposals[0].draft, ranked={"matmul_kernel": variants})
+    ready = replace(at_work, draft=proposals[0].draft, ranked={"matmul_kernel": variants})
     # The launches are still the baseline's, under the kernel's own name.
     (answer,) = (a for ask in proposer.rounds("autotuning", ready) for a in ask(ready))
     assert isinstance(answer, Proposal), str(answer)
     tuned = answer.draft.variants["matmul_kernel"]
     assert tuned.tuned
     assert tuned.source.count("triton.Config(") == 2
+    assert tuned.source.count('"grf_mode":') == modes
 
 
 def test_stages_without_a_rewrite_are_not_known():
