@@ -57,7 +57,7 @@ class _xs_Kernel:
         while not _xs_inspect.isfunction(function):
             function = function.fn
         parameters = _xs_inspect.signature(function).parameters.values()
-        self._xs_names = [parameter.name for parameter in parameters]
+        self._xs_names = {parameter.name: None for parameter in parameters}
         self._xs_defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def __getattr__(self, name):
@@ -92,13 +92,15 @@ class _xs_Kernel:
         kernel, alternatives, expected_grid = self._xs
         given = dict(zip(self._xs_names, args))
         options = {name: value for name, value in kwargs.items() if name not in self._xs_names}
-        if len(args) > len(self._xs_names) or given.keys() & kwargs.keys():
+        if len(args) > len(self._xs_names) or not given.keys().isdisjoint(kwargs):
             return None
         arguments = {**self._xs_defaults, **given, **kwargs}
         try:
             if expected_grid is not None:
                 for tuned in _xs_tuned(kernel, arguments):
-                    if _xs_grid(grid, tuned) != _xs_grid(expected_grid(**tuned), tuned):
+                    expected = expected_grid(**tuned)
+                    # Most callers pass it in this very form; this runs before every launch.
+                    if grid != expected and _xs_grid(grid, tuned) != _xs_grid(expected, tuned):
                         return None
         except _xs_CANNOT:
             return None
@@ -153,10 +155,17 @@ def _xs_function(function, *alternatives):
 
 
 # section: backend
+_xs_LAST = None, None  # a driver and its backend: to ask takes as long as all else before a launch
+
+
 def _xs_backend():
     """What the Triton at hand compiles for, as 'xpu' or 'cuda'; None where there is no device."""
+    global _xs_LAST
     try:
-        return _xs_triton.runtime.driver.active.get_current_target().backend
+        driver, last = _xs_triton.runtime.driver.active, _xs_LAST
+        if last[0] is not driver:
+            last = _xs_LAST = driver, driver.get_current_target().backend
+        return last[1]
     except (AttributeError, RuntimeError):  # as in the interpreter
         return None
 
@@ -231,8 +240,14 @@ def _xs_allocator():
 
 
 # section: dtype
+_xs_DTYPES = {}
+
+
 def _xs_dtype(tensor):
-    return str(tensor.dtype).removeprefix("torch.")
+    dtype = tensor.dtype
+    if dtype not in _xs_DTYPES:
+        _xs_DTYPES[dtype] = str(dtype).removeprefix("torch.")
+    return _xs_DTYPES[dtype]
 
 
 # section: aligned

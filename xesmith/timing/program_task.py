@@ -115,7 +115,9 @@ class _Timed:
         self._end.synchronize()
         ended = accelerator.clock()
         accelerator.synchronize()  # other queues may be at work still
-        went_on = accelerator.clock() - ended
+        done = accelerator.clock()
+        accelerator.synchronize()  # what it costs to ask an idle device about all its queues
+        went_on = max(0.0, 2 * done - ended - accelerator.clock())
         seconds = self._start.elapsed_time(self._end) / 1e3
         if starved and self._leads < _MOST_LEADS:
             self._leads *= 2

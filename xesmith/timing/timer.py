@@ -43,9 +43,11 @@ _LOOK_SECONDS = 0.6
 _ROUNDS_A_LOOK = 4
 #: back-to-back calls may take so much longer than the device says before that is a contradiction
 _DEVICE_BOUND = 1.3
-#: the same of a program that the device is behind with by so much. Back to back a device runs at a
-#: lower clock: 1.27 is the most that an honest kernel of ours took on an H200
-_MOST_BUSY, _BACKLOG = 1.5, 0.25
+#: and those of a candidate: back to back a device runs at a lower clock, and 1.27 is the most that
+#: an honest kernel of ours took on an H200
+_MOST_BUSY = 1.5
+#: of the time of back-to-back calls, that the device is behind at their end where it never waited
+_BACKLOG = 0.1
 #: what waiting for an idle device takes at most, and the share of the time that may come after it
 _WAIT_SECONDS = 30e-6
 _WORK_AFTER = 0.02
@@ -82,7 +84,7 @@ class Timed:
     same inputs left them. `submit` is what the host took to submit a call: no part of the others.
     `repeat` is the time of a call among many back to back, by the timer's own clock, `backlog`
     the share of it that the device was behind the host at their end. `after` is what the device
-    went on for when the window had closed.
+    went on for when the window had closed, beyond what asking it takes.
     """
 
     name: str
@@ -117,13 +119,9 @@ class Timed:
         return median(self.after) > _WAIT_SECONDS + _WORK_AFTER * self.seconds
 
     @property
-    def hidden_seconds(self) -> float | None:
-        """What the device is at work for in a call, where its events tell of much less."""
-        if not (self.repeat and self.backlog and self.rounds):
-            return None
-        busy = median(self.repeat)
-        is_device_bound = median(self.backlog) > _BACKLOG
-        return busy if is_device_bound and busy > _MOST_BUSY * self.seconds else None
+    def is_host_bound(self) -> bool:
+        """Whether the device waits for the host where calls follow each other."""
+        return bool(self.backlog) and median(self.backlog) <= _BACKLOG
 
     def to_json(self) -> dict[str, Any]:
         def middle(values: Sequence[float]) -> float | None:
@@ -211,7 +209,8 @@ def judge(
 
     A FASTER that the timer's own clock contradicts is UNCLEAR: where back-to-back calls of the base
     take what the device says they take, those of the candidate must take less than the base's, and
-    where they keep the device behind, not much more than its events say.
+    not much more than its events say. Where the device waits for the host between the candidate's
+    calls, they say nothing of the device; that the host has become slower is told.
     A program whose work goes on when its window has closed has no time.
     """
     one, other = measurement.programs[base], measurement.programs[candidate]
@@ -225,22 +224,19 @@ def judge(
     if ratio is None:
         return Judgement("UNCLEAR", None, "too few rounds")
     verdict = call(ratio, smallest_effect=smallest_effect, noise_floor=noise_floor)
-    if verdict == "FASTER" and one.repeat and other.repeat:
-        base_repeat, repeat = median(one.repeat), median(other.repeat)
-        if base_repeat <= _DEVICE_BOUND * one.seconds and repeat >= base_repeat:
-            return Judgement(
-                "UNCLEAR",
-                ratio,
-                f"its events say faster, the timer's clock does not: {repeat * 1e6:.1f} us a call "
-                f"back to back, the base {base_repeat * 1e6:.1f} us",
-            )
-    if verdict == "FASTER" and other.hidden_seconds is not None:
-        return Judgement(
-            "UNCLEAR",
-            ratio,
-            f"its events say {other.seconds * 1e6:.1f} us, back to back the device is at work for "
-            f"{other.hidden_seconds * 1e6:.1f} us a call: outside the window?",
-        )
+    if verdict != "FASTER" or not one.repeat or not other.repeat:
+        return Judgement(verdict, ratio)
+    base_repeat, repeat = median(one.repeat), median(other.repeat)
+    took = f"{repeat * 1e6:.1f} us a call back to back, the base {base_repeat * 1e6:.1f} us"
+    if other.is_host_bound:
+        slow = f"the host takes {took}" if repeat > base_repeat else None
+        return Judgement(verdict, ratio, slow)
+    if base_repeat <= _DEVICE_BOUND * one.seconds and repeat >= base_repeat:
+        said = "its events say faster, the timer's clock does not"
+        return Judgement("UNCLEAR", ratio, f"{said}: {took}")
+    if other.backlog and repeat > _MOST_BUSY * other.seconds:
+        said = f"its events say {other.seconds * 1e6:.1f} us, the device is at work for longer"
+        return Judgement("UNCLEAR", ratio, f"{said}: {took}: outside the window?")
     return Judgement(verdict, ratio)
 
 
