@@ -92,6 +92,19 @@ def test_bindings_of_another_version_are_refused() -> None:
     assert "built for MLIR 22.1.8, the bindings are 23.0.0.1" in done.stdout, done.stderr
 
 
+def test_bindings_that_know_no_dialect_are_refused() -> None:
+    """Their analyses fold no constant and find nothing, without an error."""
+    script = (
+        "import sys\n"
+        "sys.modules['mlir._mlir_libs._mlirRegisterEverything'] = None\n"
+        "from xesmith.passes.mlir import bindings\n"
+        "from xesmith.errors import ToolchainError\n"
+        "try:\n    bindings().context(0)\nexcept ToolchainError as error:\n    print(error.what)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.startswith("the MLIR Python bindings know no dialect"), done.stderr
+
+
 def test_without_a_compiler_configuring_fails(repository: Path, tmp_path: Path) -> None:
     """A wheel without the passes would read no IR."""
     done = subprocess.run(

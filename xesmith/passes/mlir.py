@@ -44,6 +44,12 @@ class Bindings:
         self._text_bytes += text_bytes
         if self._context is None or self._text_bytes > _CONTEXT_TEXT_BYTES:
             self._context = self.ir.Context()
+            if not self._context.is_registered_operation("arith.addi"):
+                raise ToolchainError(
+                    "the MLIR Python bindings know no dialect: analyses would find nothing",
+                    where=str(self.ir.__file__),
+                    remedy="pip install --force-reinstall 'xtc-mlir-python-bindings>=22.1.8,<23'",
+                )
             self._context.allow_unregistered_dialects = True
             # Threads would not survive a fork, and kernels are small.
             self._context.enable_multithreading(False)
