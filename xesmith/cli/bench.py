@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         cls=_Group,
         help="Measured times: bench KERNEL... [--against eager,compile,baseline,library]; "
-        "check-problem, export-bundle, import, roofline.",
+        "check-problem, export-bundle, import, roofline, dispatch.",
         no_args_is_help=True,
     )
     group.command(_TIME)(time_command)
@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
     group.command("export-bundle")(export_command)
     group.command("import")(import_command)
     group.command("roofline")(roofline_command)
+    group.command("dispatch")(dispatch_command)
     app.add_typer(group, name="bench", rich_help_panel=PANEL_PROJECT)
 
 
@@ -323,3 +324,44 @@ def roofline_command(
         print(f"error: {point.label}, {point.program}: above the roof")
     print(out)
     return EXIT_NO_IMPROVEMENT if above else EXIT_OK
+
+
+def dispatch_command(
+    result: Annotated[Path, typer.Argument(help="A result.json, or an imported record.")],
+    kernel: Annotated[
+        str, typer.Argument(help="The kernel file that it timed, or a problem's name.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The kernel file with the table.")],
+    spec: SpecOption = None,
+    variant: VariantOption = None,
+    reference: ReferenceOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Call the vendor's library at the shapes where it was measured faster than the kernel."""
+    from xesmith.engine.entries import kernel_path, load_entry
+    from xesmith.errors import UsageError
+    from xesmith.timing.imported import read_result
+    from xesmith.timing.library_dispatch import NoDispatchError, choices_of, with_library
+
+    path, found = kernel_path(kernel), read_result(result)
+    if out.resolve() == path.resolve():
+        raise UsageError("--out is the kernel itself", remedy="name another file")
+    entry = load_entry(path, spec, variant, reference)
+    try:
+        choices = choices_of(entry, found["outcomes"])
+        text = with_library(entry, choices, found["machine"], found["date"])
+    except NoDispatchError as error:
+        if as_json:
+            print_json({"path": None, "reason": str(error), "shapes": {}})
+        else:
+            print(f"nothing written: {error}")
+        return EXIT_NO_IMPROVEMENT
+    out.write_text(text, "utf-8")
+    if as_json:
+        shapes = {choice.shape.label: choice.ratio for choice in choices}
+        print_json({"path": str(out), "reason": None, "shapes": shapes})
+        return EXIT_OK
+    for choice in choices:
+        print(f"{choice.shape.label}: {entry.library}; the kernel is {choice.ratio} as fast")
+    print(out)
+    return EXIT_OK

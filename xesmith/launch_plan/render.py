@@ -836,7 +836,7 @@ def _helpers(code: str) -> str:
 def _insert(text: str, block: str) -> str:
     """`text` with the block at its end, or before a last `if __name__ == ...:`."""
     newline = newline_of(text)
-    position = _main_guard(text)
+    position = main_guard(text)
     before, after = text[:position], text[position:]
     first = BLOCK_BEGIN
     if before and not before.endswith("\n"):
@@ -845,7 +845,7 @@ def _insert(text: str, block: str) -> str:
     return before + f"{first}\n{block}".replace("\n", newline) + after
 
 
-def _main_guard(text: str) -> int:
+def main_guard(text: str) -> int:
     """Where the block goes: names must be bound anew before a script's main part runs."""
     guards = list(re.finditer(r"^if __name__ *== *[\"']__main__[\"'] *:", text, re.MULTILINE))
     return guards[-1].start() if guards else len(text)
