@@ -63,6 +63,14 @@ def test_without_a_prediction_the_order_of_the_code_decides_and_the_reason_is_ke
     assert "not predicted" in result.messages[0]
 
 
+def test_without_native_code_nothing_is_called_the_same(evidence_maker):
+    """A target whose registers and spills are decided after what is read."""
+    program = Examination((evidence_maker.make(native=None),), (), None)
+    result = judge(program, program)
+    assert result.status == "refused"
+    assert result.messages == ("a: not predicted, and no native code is read that would order",)
+
+
 def test_the_time_of_all_shapes_is_their_sum_and_unknown_if_one_is(program):
     assert predicted_seconds({"a": program(1.0), "b": program(2.0)}) == pytest.approx(3.0)
     assert predicted_seconds({"a": program(1.0), "b": program(None)}) is None

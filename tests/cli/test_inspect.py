@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from xesmith.cascade.examine import Examination
 from xesmith.cli import app
+from xesmith.cli.inspect import _PTX_COLUMNS, _row, _titles
 
 pytestmark = [pytest.mark.intel, pytest.mark.mlir]
 
@@ -111,3 +113,22 @@ def test_how_a_descriptor_was_lowered_is_said(capsys, repository):
     code, out, _ = inspect(capsys, repository / "tests" / "ghost" / "kernels" / "descriptors.py")
     assert code == 0
     assert "gemm_desc: line 21: descriptor load lowered as a block pointer" in out
+
+
+def test_a_launch_for_cuda_has_the_columns_of_ptx(evidence_maker):
+    """None of Intel's, which would all be "not read"."""
+    evidence = evidence_maker.make(
+        native=None,
+        spirv=None,
+        ptx=evidence_maker.ptx(instructions=363, matrix_instructions=2, f64_instructions=0),
+        ttgir=evidence_maker.ttgir(shared_bytes=49152),
+    )
+    item = Examination((evidence,), (), None)
+    assert _titles(item) == _PTX_COLUMNS
+    cells = dict(
+        zip(("launch", "grid", "configuration", *_PTX_COLUMNS), _row(evidence, None), strict=True)
+    )
+    assert cells["PTX instr"] == "363"
+    assert cells["matrix instr"] == "2"
+    assert cells["shared memory B"] == "49152"
+    assert "not read" not in cells.values()

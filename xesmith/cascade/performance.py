@@ -60,8 +60,10 @@ def judge_performance(
             messages.append(f"{name}: {how}: better")
         elif change < 0:
             messages.append(f"{name}: {how}: worse")
-        else:
+        elif any(e.native for e in (*before[name].evidence, *item.evidence)):
             messages.append(f"{name}: {how}: the same")
+        else:
+            messages.append(f"{name}: not predicted, and no native code is read that would order")
     worse = [text for text in messages if text.endswith(": worse")]
     passed = not worse and (better or not must_improve)
     return LevelResult("performance", "passed" if passed else "refused", tuple(messages), facts)

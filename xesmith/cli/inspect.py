@@ -240,7 +240,8 @@ def _show_all(report: _Report) -> None:
     print(f"{name} on {description['device_title']} ({description['device']})")
     native = description["native_compiler"]
     if report.problem is not None:
-        print(f"compiled by {description['compiler']}, ocloc {native}")
+        ocloc = "" if native is None else f", ocloc {native}"
+        print(f"compiled by {description['compiler']}{ocloc}")
     else:
         known = description["compiler"] if description["compiler"] != "not known" else None
         made = [name for name in (known, native) if name is not None]
@@ -346,7 +347,7 @@ def _show(name: str, item: Examination, report: _Report) -> None:
         [*([str(number)] if several else []), *_row(evidence, declared.get(evidence.kernel))]
         for number, evidence in enumerate(item.evidence, 1)
     ]
-    columns = [*(["#"] if several else []), "launch", "grid", "configuration", *_COLUMNS]
+    columns = [*(["#"] if several else []), "launch", "grid", "configuration", *_titles(item)]
     if report.problem is None:
         table(["level", "what it holds"], _facts(item.evidence[0]))
     if rows and (report.problem is not None or item.evidence[0].native is not None):
@@ -399,6 +400,22 @@ _COLUMNS = (
 )
 
 
+# Registers and spills are decided after PTX, and nothing predicts times there.
+_PTX_COLUMNS = (
+    "dots",
+    "matrix instr",
+    "PTX instr",
+    "B per load",
+    "async copies",
+    "shared memory B",
+    "float64 instr",
+)
+
+
+def _titles(item: Examination) -> tuple[str, ...]:
+    return _PTX_COLUMNS if any(evidence.ptx for evidence in item.evidence) else _COLUMNS
+
+
 def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
     """`declared`: the kernel's constexpr parameters; others are there since Triton specialises
     on a value of 1."""
@@ -412,6 +429,18 @@ def _row(evidence: Evidence, declared: frozenset[str] | None) -> list[str]:
         "not known" if launch["grid"] is None else "x".join(str(n) for n in launch["grid"]),
         " ".join(f"{k}={v}" for k, v in configuration.items()),
     ]
+    if evidence.ptx is not None:
+        ptx, ttgir = evidence.ptx, evidence.ttgir
+        return [
+            *head,
+            "not read" if ttgir is None else str(len(ttgir.dots)),
+            str(ptx.matrix_instructions),
+            str(ptx.instructions),
+            "not known" if ptx.bytes_per_load is None else f"{ptx.bytes_per_load:g}",
+            str(ptx.async_copies),
+            "not known" if ttgir is None or ttgir.shared_bytes is None else str(ttgir.shared_bytes),
+            str(ptx.f64_instructions),
+        ]
     if native is None:
         why = evidence.not_read.get("native", "not read")
         return [*head, *(["not read"] * (len(_COLUMNS) - 1)), why[:40]]
