@@ -12,6 +12,7 @@ import pytest
 from xesmith.cascade.correctness import Case, Reference, find_reference
 from xesmith.cascade.device_check import PRELOAD
 from xesmith.cascade.record import LevelResult
+from xesmith.cli import app
 from xesmith.device import load_device
 from xesmith.engine.candidates import Candidates
 from xesmith.engine.judge import Judge
@@ -215,3 +216,33 @@ def test_results_are_checked_on_the_device_at_every_shape(
             measurer.check(given, reference, KERNEL, [odd], lambda _: None)
     finally:
         measurer.close()
+
+
+@pytest.mark.parametrize(
+    ("clock", "code", "said"),
+    [
+        (Clock({4: 0.9}), 0, "accepted"),
+        (Clock({4: 0.9}, wrong=4), 1, "wrong there"),
+    ],
+    ids=["faster", "wrong on the device"],
+)
+def test_verify_measures_where_the_target_is_at_hand(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    clock: Clock,
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(Measurer, "find", lambda *_: clock)
+    monkeypatch.setattr(clock, "close", lambda: None, raising=False)
+    base, candidate = tmp_path / "kernel.py", tmp_path / "candidate.py"
+    base.write_text(KERNEL.replace("B=64)", "B=64, num_warps=4)"))
+    candidate.write_text(base.read_text().replace("mask=i < n) * 2", "mask=i < n) * 4 * 0.5"))
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    assert app.run(["verify", str(base), str(candidate), "--target", "bmg-g31"]) == code
+    output = capsys.readouterr().out
+    assert "times are measured on Intel Arc Pro B70" in output
+    assert said in output
+    assert clock.checked == [4]
+    assert clock.timed == ([] if clock.wrong else [4])

@@ -53,7 +53,10 @@ def verify(
     timeout: TimeoutOption = 120.0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Judge a candidate: syntax, structure, lowering, correctness, performance (predicted)."""
+    """Judge a candidate: syntax, structure, lowering, correctness, performance.
+
+    Times are measured where the target is at hand, else predicted.
+    """
     from xesmith.cascade.correctness import find_reference
     from xesmith.cascade.record import LEVELS
     from xesmith.engine.judge import Judge, verdict
@@ -80,8 +83,10 @@ def verify(
     with (
         progress(quiet=as_json) as shown,
         Session(target, toolchain=toolchain, timeout_s=timeout) as session,
+        session.measuring(shown.say) as measurer,
     ):
-        judge = Judge(session, problem, judged_by, shown.say)
+        judge = Judge(session, problem, judged_by, shown.say, measurer)
+        measured = judge.measures and not plan  # the timer runs sources, and knows no passes
         # Nothing of a candidate runs before its text is known to be a kernel's.
         levels = [judge.syntax(text)]
         if levels[0].status == "passed":
@@ -89,20 +94,28 @@ def verify(
             shown.say(f"lowering {candidate}")
             (after,) = session.examine(problem, [text], [plan])
             contract = stages[stage] if stage else None
+            must_improve = contract.improves if contract else True
             levels = judge.static_levels(
                 text,
                 baseline.examinations,
                 after,
                 promises=contract.conditions(session.device.kind) if contract else (),
-                must_improve=contract.improves if contract else True,
+                must_improve=must_improve,
+                predict=not measured,
             )
             # Slower code may still be right, and a user wants to know both; broken code cannot
             # run.
             if all(r.status == "passed" for r in levels if r.level in ("syntax", "structure")):
                 shown.say("checking its results")
-                levels.append(
-                    judge.correctness(text, baseline, examinations=after, wide=True, passes=plan)
+                result = judge.correctness(
+                    text, baseline, examinations=after, wide=True, passes=plan
                 )
+                if measured and result.status == "passed":
+                    result = judge.also_on_device(text, baseline, result)
+                levels.append(result)
+                if measured and result.status == "passed":
+                    original = problem.source
+                    levels.append(judge.performance(text, original, must_improve=must_improve))
         description = session.description
     judged = verdict(levels)
     if as_json:
@@ -115,6 +128,7 @@ def verify(
         status = "not run" if result is None else result.status.replace("_", " ")
         rows.append([name, status, "" if result is None else "\n".join(result.messages)])
     table(["level", "verdict", "what was seen"], rows, title=f"{candidate}{beside} against {base}")
-    print(f"reference: {judged_by}; times are predicted, not measured")
+    times = f"measured on {description['device_title']}" if measured else "predicted, not measured"
+    print(f"reference: {judged_by}; times are {times}")
     print("accepted" if judged.accepted else "refused")
     return EXIT_OK if judged.accepted else EXIT_NO_IMPROVEMENT

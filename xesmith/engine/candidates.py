@@ -162,17 +162,11 @@ class Candidates:
                 return seen
         self._say(f"{stage.name}: checking the results of '{candidate.proposal.note}'")
         started = time.monotonic()
-        result = self.results(candidate.text, candidate.examinations, passes=candidate.passes)
-        if on_device and result.status == "passed":
-            result = self.also_on_device(candidate.text, result)
+        result = self.results(
+            candidate.text, candidate.examinations, on_device=on_device, passes=candidate.passes
+        )
         candidate.seconds += time.monotonic() - started
         return result
-
-    def also_on_device(self, text: str, result: LevelResult) -> LevelResult:
-        """The level "correctness" of a text that passed elsewhere, asked on the device too."""
-        there = self._judge.on_device(text, self._baseline)
-        facts = {**result.facts, **there.facts}
-        return replace(there, messages=(*result.messages, *there.messages), facts=facts)
 
     def results(
         self,
@@ -180,6 +174,7 @@ class Candidates:
         examinations: Mapping[str, Examination],
         seeds: Sequence[int] = DEFAULT_SEEDS,
         *,
+        on_device: bool = False,
         wide: bool = False,
         passes: PassPlan = NO_PASSES,
     ) -> LevelResult:
@@ -187,11 +182,15 @@ class Candidates:
 
         Args:
             examinations: of the text.
+            on_device: also on the device at hand.
             wide: also where all sizes but one are the real ones.
         """
-        return self._judge.correctness(
+        result = self._judge.correctness(
             text, self._baseline, seeds, examinations=examinations, wide=wide, passes=passes
         )
+        if on_device and result.status == "passed":
+            result = self._judge.also_on_device(text, self._baseline, result)
+        return result
 
     def _judged(self, stage: Stage, proposer: str, candidate: _Candidate, before: State) -> Judged:
         judged = verdict(candidate.levels)

@@ -243,11 +243,14 @@ class Judge:
             self.problem, self.reference, text, before, must_improve=must_improve, say=self._say
         )
 
-    def on_device(self, text: str, baseline: Baseline) -> LevelResult:
-        """The level "correctness" on the device at hand, at the spec's own sizes too."""
-        return self._at_hand.check(
+    def also_on_device(self, text: str, baseline: Baseline, result: LevelResult) -> LevelResult:
+        """The level "correctness" of a text that passed elsewhere (`result`), on the device at hand
+        too, at the spec's own sizes."""
+        there = self._at_hand.check(
             self.problem, self.reference, text, baseline.cases, say=self._say
         )
+        facts = {**result.facts, **there.facts}
+        return replace(there, messages=(*result.messages, *there.messages), facts=facts)
 
     def race(self, texts: Sequence[str], before: str) -> list[float]:
         """Seconds of each text from a short race on the device at hand, which judges none."""
@@ -299,15 +302,16 @@ class Judge:
         *,
         promises: Sequence[str] = (),
         must_improve: bool = True,
+        predict: bool = True,
     ) -> list[LevelResult]:
-        """Syntax and, where that passes, the levels of what was lowered."""
+        """Syntax and, where that passes, `lowered_levels`."""
         first = self.syntax(text)
         if first.status == "refused":
             return [first]
-        return [
-            first,
-            *self.lowered_levels(before, after, promises=promises, must_improve=must_improve),
-        ]
+        lowered = self.lowered_levels(
+            before, after, promises=promises, must_improve=must_improve, predict=predict
+        )
+        return [first, *lowered]
 
     def correctness(
         self,

@@ -165,12 +165,15 @@ class Optimizer:
             return known
         self._say("checking the final file with new seeds")
         started = time.monotonic()
-        result = candidates.results(
-            state.text, state.examinations, FINAL_SEEDS, wide=True, passes=passes
-        )
         measured = self._judge.measures and not passes
-        if measured and result.status == "passed":
-            result = candidates.also_on_device(state.text, result)
+        result = candidates.results(
+            state.text,
+            state.examinations,
+            FINAL_SEEDS,
+            on_device=measured,
+            wide=True,
+            passes=passes,
+        )
         levels = [result]
         if measured and result.status == "passed":
             original = self._judge.problem.source
