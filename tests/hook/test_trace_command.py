@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +28,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def trace_command(xesmith_command: list[str]):
-    def run(*arguments: object, code: int = 0) -> str:
+    def run(*arguments: object, code: int = 0, cwd: Path | None = None) -> str:
         command = [*xesmith_command, "trace", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=200, cwd=cwd
+        )
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
@@ -52,6 +55,15 @@ def test_show_reads_evidence_down_to_native_code(traces, trace_command):
             ("load", "tl.load"),
             ("store", "tl.store"),
         ]
+
+
+@pytest.mark.intel
+def test_a_trace_is_named_from_where_one_stands(traces, trace_command, tmp_path):
+    """The native compiler runs in a folder of its own."""
+    shutil.copytree(traces[0], tmp_path / "trace", ignore=shutil.ignore_patterns("native-*"))
+    shown = json.loads(trace_command("show", "trace", "--json", cwd=tmp_path))
+    assert [k["evidence"]["not_read"] for k in shown["kernels"]] == [{}, {}]
+    assert [k["evidence"]["native"]["grf_count"] for k in shown["kernels"]] == [128, 128]
 
 
 @pytest.mark.intel

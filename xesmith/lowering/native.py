@@ -96,12 +96,12 @@ def add_native(
         reason = "no SPIR-V was made"
         missing = dict.fromkeys((*_LEVELS, "spirv_text"), reason)
         return replace(lowering, not_read={**lowering.not_read, **missing})
-    folder = Path(spirv).parent
+    path = Path(spirv).resolve()  # the tools run in folders of their own
     levels = dict(lowering.levels)
     not_read = dict(lowering.not_read)
-    disassemble_spirv(tools, Path(spirv), levels, not_read)
+    disassemble_spirv(tools, path, levels, not_read)
     build, notes = _build_as_loaded(
-        lowering, tools, folder, ocloc_device, larger_grf, retry_rule(triton_version), timeout_s
+        lowering, tools, path, ocloc_device, larger_grf, retry_rule(triton_version), timeout_s
     )
     levels.update(build.levels)
     if "asm" in levels:
@@ -125,7 +125,7 @@ def add_native(
 def _build_as_loaded(
     lowering: Lowering,
     tools: NativeTools,
-    folder: Path,
+    spirv: Path,
     ocloc_device: str,
     larger_grf: str,
     rule: RetryRule,
@@ -134,10 +134,9 @@ def _build_as_loaded(
     """The build that Triton's loader would run, and what is to be told about it."""
     mode = str(lowering.launch.options.get("grf_mode", "default"))
     kernel = str(lowering.metadata.get("name", lowering.launch.kernel))
-    spirv = Path(lowering.levels["spirv"])
 
     def build(flags: str) -> _Build:
-        return _run_ocloc(tools, spirv, folder, kernel, ocloc_device, flags, timeout_s)
+        return _run_ocloc(tools, spirv, kernel, ocloc_device, flags, timeout_s)
 
     first = build(build_flags(mode))
     if mode != "default" or first.failure or first.spill_bytes <= rule.threshold_bytes:
@@ -161,12 +160,12 @@ def _build_as_loaded(
 def _run_ocloc(
     tools: NativeTools,
     spirv: Path,
-    folder: Path,
     kernel: str,
     device: str,
     flags: str,
     timeout_s: float,
 ) -> _Build:
+    folder = spirv.parent
     work = folder / "ocloc"
     shutil.rmtree(work, ignore_errors=True)
     dump = work / "dump"
