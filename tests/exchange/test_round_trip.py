@@ -111,6 +111,8 @@ class TestWhatStockMLIRDoesNotKnow:
         assert caught.value.what == (
             "this MLIR does not know the property 'rounding' of arith.addf, and would drop it"
         )
+        number, line = 5, NEWER.splitlines()[4]
+        assert caught.value.where == f"{number}:{line.index('rounding') + 1}"
         # Evidence reads; it hands nothing on.
         assert run_pipeline(NEWER, "xesmith-report", keep_text=False).report
 
@@ -126,8 +128,12 @@ class TestWhatStockMLIRDoesNotKnow:
         text = '"a.b"(%x)[^bb1] <{p = [1, 2], q = "},{", r, s = {t = 1, u = #v<w, x>}}> : () -> ()'
         for name in "pqs":
             lost = lost_property(text, text.replace(f"{name} =", "z ="))
-            assert lost == f"the property '{name}' of a.b"
-        assert lost_property(text, text.replace(" r,", "")) == "the property 'r' of a.b"
+            assert lost is not None
+            assert lost.text == f"the property '{name}' of a.b"
+            assert lost.place == f"1:{text.index(f'{name} =') + 1}"
+        lost = lost_property(text, text.replace(" r,", ""))
+        assert lost is not None
+        assert lost.text == "the property 'r' of a.b"
         # What stands inside a value is that operation's own matter.
         assert lost_property(text, text.replace("t = 1", "z = 1")) is None
         assert lost_property(text, text) is None

@@ -103,7 +103,8 @@ def _run(mlir: Any, text: str, pipeline: str, keep_text: bool) -> PassResult:
     if keep_text:
         parsed = module.operation.get_asm(print_generic_op_form=True)
         if (lost := lost_property(text, parsed)) is not None:
-            raise UnreadableLevelError(f"this MLIR does not know {lost}, and would drop it")
+            what = f"this MLIR does not know {lost.text}, and would drop it"
+            raise UnreadableLevelError(what, where=lost.place)
 
     def heard(diagnostic: Any) -> bool:
         severity = str(diagnostic.severity).rpartition(".")[2].lower()

@@ -7,7 +7,7 @@ of arith, a property of a newer release is skipped by the parser.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from dataclasses import dataclass
 
 #: an operation of a dialect that stock MLIR may know, up to its properties
 _HEAD = re.compile(
@@ -17,15 +17,28 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>\[\]{}(),]')
 _OPENING = frozenset("<[{(")
 
 
-def lost_property(before: str, after: str) -> str | None:
-    """A property that some operation has in `before` and none has in `after`, in words."""
-    lost = _properties(before) - _properties(after)
-    return next((f"the property '{name}' of {operation}" for operation, name in lost), None)
+@dataclass(frozen=True)
+class LostProperty:
+    """`text`: in words. `place`: line and column of its first place in the text, "4:17"."""
+
+    text: str
+    place: str
 
 
-def _properties(text: str) -> Counter[tuple[str, str]]:
-    """How often each (operation, property) stands in a text in generic form."""
-    found: Counter[tuple[str, str]] = Counter()
+def lost_property(before: str, after: str) -> LostProperty | None:
+    """A property that operations have more often in `before` than in `after`."""
+    had, have = _properties(before), _properties(after)
+    for (operation, name), offsets in had.items():
+        if len(offsets) > len(have.get((operation, name), ())):
+            line = before.count("\n", 0, offsets[0]) + 1
+            column = offsets[0] - before.rfind("\n", 0, offsets[0])
+            return LostProperty(f"the property '{name}' of {operation}", f"{line}:{column}")
+    return None
+
+
+def _properties(text: str) -> dict[tuple[str, str], list[int]]:
+    """Where in a text in generic form each (operation, property) stands."""
+    found: dict[tuple[str, str], list[int]] = {}
     for head in _HEAD.finditer(text):
         depth, start = 0, head.end()
         for token in _TOKEN.finditer(text, head.end()):
@@ -33,8 +46,10 @@ def _properties(text: str) -> Counter[tuple[str, str]]:
             if what in _OPENING:
                 depth += 1
             elif depth == 0 and what in (",", "}"):
-                name = text[start : token.start()].partition("=")[0].strip()
-                found[head.group(1), name] += 1
+                written = text[start : token.start()]
+                name = written.partition("=")[0].strip()
+                blank = len(written) - len(written.lstrip())
+                found.setdefault((head.group(1), name), []).append(start + blank)
                 start = token.end()
                 if what == "}":
                     break
