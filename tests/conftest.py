@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,37 @@ if TYPE_CHECKING:
     from xesmith.toolchain import Toolchain
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+#: files that take longest, the longest first
+SLOW_FILES = (
+    "engine/test_optimize_model.py",
+    "engine/test_optimize.py",
+    "traps/test_traps.py",
+    "cli/test_bad_input.py",
+    "stages/proposers/test_rules_given.py",
+    "cli/test_traps.py",
+    "engine/test_judge_real_sizes.py",
+    "hook/test_triton39.py",
+    "test_packaging.py",
+    "mcp/test_softmax_session.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files go first, so that at the end no worker has one while the others wait."""
+    rank = {REPOSITORY / "tests" / name: place for place, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n` a file stays with one worker: what its tests share is made once."""
+    if config.getoption("dist") != "load":
+        return None  # asked for by name
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,16 @@ def test_a_right_program_passes_and_tells_what_was_compared(judge, case):
 # -- values ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", ["64.0", "63", "65"])
+def test_a_size_that_no_block_has_is_refused_after_one_that_it_has(judge, size):
+    """What is known of a block's shape is remembered: never for another shape."""
+    zeros = "tl.zeros(({},), tl.float16)"
+    said = one_message(
+        judge(("y = x * 2", f"y = x * 2 + {zeros.format('64')} + {zeros.format(size)}"))
+    )
+    assert "Shape element 0 must" in said
+
+
 def test_one_wrong_element_is_found_and_named(judge):
     said = one_message(judge(("y = x * 2", "y = tl.where(i == 137, x * 2 + 0.25, x * 2)")))
     assert "1 of 200 elements are wrong; the worst, at [137]" in said

@@ -18,6 +18,8 @@ reference is not in float64 and so has an error of its own. Other types must be 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +38,8 @@ _UNIT_ROUNDOFF = {
     "float64": 2.0**-53,
 }
 
+_AT_ONCE = 1 << 16
+
 
 def compare(arguments: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
     """For each run, one record per output.
@@ -52,18 +56,24 @@ def compare(arguments: dict[str, Any], folder: Path) -> list[list[dict[str, Any]
     outputs = Path(arguments["outputs"])
     results: list[list[dict[str, Any]]] = []
     expected: dict[int, Any] = {}
+    known: dict[tuple[int, str, bytes], list[dict[str, Any]]] = {}
     for run in arguments["runs"]:
         seed: int = run["seed"]
         trees = arguments["seeds"][str(seed)]
         if seed not in expected:
             expected[seed] = tensor_files.read(trees["expected"], folder / f"expected-{seed}.bin")
         try:
-            got = tensor_files.read(run["outputs"], outputs / _plain_name(run["file"]))
+            data = tensor_files.read_bytes(outputs / _plain_name(run["file"]))
+            got = tensor_files.decode(run["outputs"], data)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             fault = f"what it left as its outputs cannot be read: {error}"
             results.append([{"output": None, "fault": fault}])
             continue
-        results.append(compare_outputs(got, expected[seed], trees, arguments))
+        # Configurations of one kernel mostly leave the same bits.
+        same = (seed, json.dumps(run["outputs"]), hashlib.sha256(data).digest())
+        if same not in known:
+            known[same] = compare_outputs(got, expected[seed], trees, arguments)
+        results.append(known[same])
     return results
 
 
@@ -136,6 +146,43 @@ def _compare_exact(got: torch.Tensor, want: torch.Tensor) -> dict[str, Any]:
 def _compare_floats(
     got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float
 ) -> dict[str, Any]:
+    wrong = torch.zeros((), dtype=torch.int64, device=got.device)
+    unwritten = torch.zeros((), dtype=torch.int64, device=got.device)
+    worst, worst_place = -math.inf, 0
+    # A CPU compares some five times as fast what its caches hold; a device gets all at once.
+    at_once = _AT_ONCE if got.device.type == "cpu" else got.numel()
+    flat_got, flat_want = got.reshape(-1), want.reshape(-1)
+    for start in range(0, got.numel(), at_once):
+        have, exact = flat_got[start : start + at_once], flat_want[start : start + at_once]
+        ratio = _ratios(have, exact, rtol, atol)
+        wrong += (ratio > 1).count_nonzero()
+        place = int(ratio.argmax())
+        if (highest := ratio[place].item()) > worst:
+            worst, worst_place = highest, start + place
+        poison = have.contiguous().view(torch.uint8).view(-1, got.element_size())
+        unwritten += (poison == POISON).all(-1).count_nonzero()
+    have, exact = flat_got[worst_place].double(), flat_want[worst_place].double()
+    record: dict[str, Any] = {
+        "fault": None,
+        "wrong": int(wrong),
+        "elements": got.numel(),
+        "unwritten": int(unwritten),
+        "worst_index": list(_unravel(worst_place, got.shape)),
+        "expected": exact.item(),
+        "got": have.item(),
+        "error": (have - exact).abs().item(),
+        "allowed": (atol + rtol * exact.abs()).item(),
+        "error_over_allowed": worst,
+        "rtol": rtol,
+        "atol": atol,
+    }
+    if record["wrong"]:
+        record["fault"] = _sentence(record)
+    return record
+
+
+def _ratios(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    """Error over allowed error, element by element."""
     have, exact = got.double(), want.double()
     rounded = exact.to(got.dtype).double()  # to what the output's type can say: infinities
     error = (have - exact).abs()
@@ -143,30 +190,7 @@ def _compare_floats(
     same = (have == rounded) | (have.isnan() & exact.isnan())
     ratio = torch.where(same, torch.zeros(()).double(), error / allowed)
     # A NaN or an infinity on one side only is wrong by any tolerance.
-    ratio = torch.where(ratio.isnan(), math.inf, ratio)
-    wrong = ratio > 1
-    count = int(wrong.count_nonzero())
-    worst = int(ratio.flatten().argmax())
-    index = list(_unravel(worst, got.shape))
-    poison = got.contiguous().view(torch.uint8).view(*got.shape, got.element_size())
-    unwritten = int((poison == POISON).all(-1).count_nonzero())
-    record: dict[str, Any] = {
-        "fault": None,
-        "wrong": count,
-        "elements": got.numel(),
-        "unwritten": unwritten,
-        "worst_index": index,
-        "expected": exact[tuple(index)].item(),
-        "got": have[tuple(index)].item(),
-        "error": error[tuple(index)].item(),
-        "allowed": allowed[tuple(index)].item(),
-        "error_over_allowed": ratio.flatten()[worst].item(),
-        "rtol": rtol,
-        "atol": atol,
-    }
-    if count:
-        record["fault"] = _sentence(record)
-    return record
+    return torch.where(ratio.isnan(), math.inf, ratio)
 
 
 def _sentence(record: dict[str, Any]) -> str:
@@ -190,8 +214,8 @@ def _tolerance(
 ) -> tuple[float, float]:
     """(rtol, atol) by the formula above."""
     types = {got_type, *trees["float_types"]}
-    finite = want.double()[want.isfinite()]
-    rms = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    finite = want if want.isfinite().all() else want[want.isfinite()]
+    rms = float(finite.double().square().mean().sqrt()) if finite.numel() else 0.0
     length = arguments["reduction_length"] or max(
         trees["largest_dimension"], trees["largest_input"] // want.numel()
     )

@@ -124,6 +124,13 @@ class GuardedMemory:
         )
         return moved
 
+    def buffer_of(self, low: int, high: int) -> Buffer | None:
+        """The buffer whose own memory, without bands, holds the addresses from low until high."""
+        index = bisect.bisect_right(self._starts, low) - 1
+        if index < 0 or high > (buffer := self._buffers[self._starts[index]]).end:
+            return None
+        return buffer
+
     def outside(self, addresses: Any, size: int) -> tuple[int, int]:
         """What of an access lies in a guard band.
 
@@ -140,9 +147,7 @@ class GuardedMemory:
         """
         if addresses.size == 0 or not self._buffers:
             return 0, 0
-        low, high = int(addresses.min()), int(addresses.max()) + size
-        index = bisect.bisect_right(self._starts, low) - 1
-        if index >= 0 and high <= self._buffers[self._starts[index]].end:
+        if self.buffer_of(int(addresses.min()), int(addresses.max()) + size) is not None:
             return 0, 0
         buffers = [self._buffers[start] for start in self._starts]
         numpy = cast(Any, np)

@@ -3,7 +3,8 @@
 Replaces, for the life of a (disposable) process:
 - `GridExecutor.__call__`: launches are counted, may be left out, and may run their programs
   in reverse order, which shows whether programs depend on each other;
-- the builder's memory operations: an address in a guard band is a fault with a source line;
+- the builder's memory operations: an address in a guard band is a fault with a source line; what
+  moves a tile between evenly spaced addresses does so at once (`strided_access`);
 - `Autotuner.run`: no benchmark, since that runs every configuration on the same buffers; the
   configuration asked for is launched, as a call after tuning would, or as the first call would,
   in which it has been launched before on the same buffers;
@@ -27,7 +28,8 @@ import numpy as np
 import torch
 from torch.utils import _python_dispatch
 
-from xesmith.cascade.guarded_memory import GuardedMemory, NoMemoryError
+from xesmith.cascade.guarded_memory import Buffer, GuardedMemory, NoMemoryError
+from xesmith.cascade.strided_access import Strided, strided
 from xesmith.cascade.traced_kernels import Trace
 from xesmith.ghost.driver import GhostDriver, Limits, Target
 
@@ -37,6 +39,8 @@ tl: Any = importlib.import_module("triton.language")
 triton_interpreter: Any = importlib.import_module("triton.runtime.interpreter")
 _disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
 _disable_dispatch_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
+
+_MOST_TYPES = 4096
 
 
 @dataclass
@@ -102,6 +106,7 @@ def install(watch: Watch, backend: str, properties: dict[str, Any]) -> None:
     watch.trace.install(triton_interpreter.FunctionRewriter)
     _remember_patches()
     _mend_index()
+    _remember_types()
     _skip_overflow_checks(builder)
     _replace_grid_index(builder, watch)
     _watch_memory(builder, watch)
@@ -265,6 +270,44 @@ def _mend_index() -> None:
     triton_interpreter._patch_lang_tensor = patch_tensor
 
 
+def _remember_types() -> None:
+    """Spares describing the same block shape anew for each value: a third of the time of a kernel
+    with small tiles. What Triton makes the first time is given to all values of that shape."""
+    make_type = tl.block_type.__init__
+    types: dict[Any, dict[str, Any]] = {}
+
+    def block_type(made: Any, element: Any, shape: Any) -> None:
+        # An element type is kept with what is known of it, so no other can get its id.
+        sizes = [getattr(n, "value", n) for n in shape]
+        key = (id(element), *sizes, *map(type, sizes))  # 2.0 is no size, and equals one
+        attributes: dict[str, Any] = made.__dict__
+        if key in types:
+            attributes.update(types[key])
+            return
+        make_type(made, element, shape)
+        if len(types) == _MOST_TYPES:
+            types.clear()
+        types[key] = {**attributes}
+
+    tl.block_type.__init__ = block_type
+
+    make_tensor = tl.tensor.__init__
+    shapes: dict[Any, tuple[Any, Any]] = {}
+
+    def tensor(made: Any, handle: Any, kind: Any) -> None:
+        shape: tuple[int, ...] = tuple(kind.shape) if kind.is_block() else ()
+        if shape in shapes:
+            numel, described = shapes[shape]
+            made.handle, made.type, made.dtype = handle, kind, kind.scalar
+            made.numel, made.shape = numel, described
+            return
+        make_tensor(made, handle, kind)
+        if {*vars(made)} == {"handle", "type", "dtype", "numel", "shape"}:
+            shapes[shape] = (made.numel, made.shape)
+
+    tl.tensor.__init__ = tensor
+
+
 def _skip_overflow_checks(builder: Any) -> None:
     """The checks of each integer operation assert only with `debug`, yet are always computed:
     most of the time of a kernel that recomputes its pointers."""
@@ -278,11 +321,23 @@ def _watch_memory(builder: Any, watch: Watch) -> None:
         original = getattr(builder, name)
 
         def checked(*args: Any, **kwargs: Any) -> Any:
+            pointers = args[pointer_index]
             mask = None if mask_index is None else args[mask_index]
             if mask is not None and not isinstance(mask, np.ndarray):
                 mask = mask.data  # a block pointer's mask is an array itself
-            _check(watch, op, args[pointer_index], mask)
-            return original(*args, **kwargs)
+            if mask is not None:
+                # What `&` makes of two masks may be of bytes, which would be taken for indices.
+                mask = None if mask.all() else np.broadcast_to(mask != 0, pointers.data.shape)
+            places = strided(pointers.data) if op in ("load", "store") else None
+            buffer = _check(watch, op, pointers, mask, places)
+            if places is None or buffer is None:
+                return original(*args, **kwargs)
+            if op == "store":
+                done = _store_at_once(places, buffer, args[1].data, mask)
+                return None if done else original(*args, **kwargs)
+            other = args[2] if len(args) > 2 else kwargs["other"]
+            found = _load_at_once(places, buffer, pointers, mask, other)
+            return original(*args, **kwargs) if found is None else found
 
         setattr(builder, name, checked)
 
@@ -292,14 +347,57 @@ def _watch_memory(builder: Any, watch: Watch) -> None:
     wrap("create_atomic_cas", "atomic", 0, None)
 
 
-def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
-    addresses = pointers.data
-    if mask is not None and not mask.all():
-        # What `&` makes of two masks may be of bytes, which would be taken for indices.
-        addresses = addresses[np.broadcast_to(mask.astype(np.bool_), addresses.shape)]
+def _load_at_once(places: Strided, buffer: Buffer, pointers: Any, mask: Any, other: Any) -> Any:
+    """What is loaded, as `create_masked_load` gives it; None where that has to do it."""
+    kind: Any = pointers.get_element_ty()
+    memory = places.array(buffer, triton_interpreter._get_np_dtype(kind))
+    if memory is None:
+        return None
+    loaded: Any
+    if mask is None:
+        loaded = memory.copy(order="C")
+    else:
+        loaded = cast(Any, np).zeros(memory.shape, memory.dtype)
+        if other is not None:
+            if other.data.dtype != memory.dtype or other.data.shape != memory.shape:
+                return None
+            loaded[...] = other.data
+        np.copyto(loaded, memory, where=mask)
+    return triton_interpreter.TensorHandle(loaded, kind)
+
+
+def _store_at_once(places: Strided, buffer: Buffer, values: Any, mask: Any) -> bool:
+    """Stores as `create_masked_store` does; False where that has to do it."""
+    if values.shape != places.shape or places.overlaps(values.dtype.itemsize):
+        return False
+    memory = places.array(buffer, values.dtype)
+    if memory is None:
+        return False
+    np.copyto(memory, values, where=True if mask is None else mask)
+    return True
+
+
+def _check(
+    watch: Watch, op: str, pointers: Any, mask: Any, places: Strided | None
+) -> Buffer | None:
+    """Takes note of an access; its buffer, where it is all in one.
+
+    Args:
+        mask: None where nothing is left out.
+        places: the addresses, where they are evenly spaced.
+    """
+    addresses = pointers.data if mask is None else pointers.data[mask]
     if addresses.size and (line := _line(watch.source_path)) is not None:
         watch.trace.access(line)
+    if not addresses.size:
+        return None
     size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+    if mask is None and places is not None:
+        low, high = places.low, places.high
+    else:
+        low, high = int(addresses.min()), int(addresses.max())
+    if (buffer := watch.memory.buffer_of(low, high + size)) is not None:
+        return buffer
     try:
         seen, farthest = watch.memory.outside(addresses, size)
     except NoMemoryError as error:
@@ -308,11 +406,12 @@ def _check(watch: Watch, op: str, pointers: Any, mask: Any) -> None:
             "so far that there is no memory"
         ) from None
     if not seen:
-        return
+        return None
     key = (watch.trace.kernel, op, _line(watch.source_path))
     access = watch.outside.setdefault(key, OutsideAccess(*key))
     access.elements += seen
     access.farthest_bytes = max(access.farthest_bytes, farthest)
+    return None
 
 
 def _line(path: str) -> int | None:

@@ -37,10 +37,19 @@ def read(tree: Tree, path: Path, allocate: Allocate | None = None) -> Any:
         OSError: there is no such file; a link, which another process may have put there, is none.
         KeyError, TypeError, ValueError, RuntimeError: the tree does not fit the file.
     """
+    return decode(tree, read_bytes(path), allocate)
+
+
+def read_bytes(path: Path) -> bytearray:
+    """What `decode` takes. Raises OSError as `read` does."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
-        data = file.read()
-    return _decode(tree, bytearray(data), allocate or (lambda tensor: tensor))
+        return bytearray(file.read())
+
+
+def decode(tree: Tree, data: bytearray, allocate: Allocate | None = None) -> Any:
+    """The value of a tree whose file holds `data`. Raises as `read` does."""
+    return _decode(tree, data, allocate or (lambda tensor: tensor))
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:

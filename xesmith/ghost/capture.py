@@ -26,6 +26,7 @@ from xesmith.ghost.driver import GhostDriver, Limits, Target, make_backend_class
 from xesmith.ghost.foreign import foreign
 from xesmith.ghost.launch import Launch, TensorArg
 from xesmith.ghost.position import function_position
+from xesmith.ghost.ptxas import ptxas_fault
 from xesmith.ghost.torch_device import extent_bytes
 from xesmith.lowering.exchange import transformed
 from xesmith.lowering.options import OptionError, Options, normalise, reported
@@ -627,6 +628,7 @@ def compile_failure(
     if not any(hasattr(e, "node") for e in (error, error.__cause__)):
         line = _line_being_hashed(error) or line
     message = (messages[-1] if messages else str(error)).strip()
+    message = ptxas_fault(message) or message
     if failed := _FAILED_PASS.search(printed):
         message = f"the pass {failed.group(1)} fails"
     for file, number, text in _DIAGNOSTIC.findall(printed):
