@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.hook.conftest import Place
+from xesmith.passes.plugin import plugin_path
 
 BEGIN = """
 import os, sys
@@ -208,6 +210,54 @@ if __name__ == "__main__":
             constants, hash_ = place.run(code, before=(*options, *transform)).value
             assert (constants, hash_ != plain[1]) == (["3.500000e+00"], True)
         assert place.run(code).value == plain
+
+    def test_relative_paths_start_from_where_the_hook_was_enabled(self, place: Place):
+        (place.folder / "edit.sed").write_text("s/2.500000e+00/3.500000e+00/")
+        body = """
+import subprocess
+xesmith.hook.enable("trace", transform="sed -f edit.sed")
+os.mkdir("elsewhere")
+os.chdir("elsewhere")
+here = constants(compile_scale())
+code = "from hooked import *; answer(constants(compile_scale(128)))"
+child = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
+answer([here, child.stdout + child.stderr])
+"""
+        assert place.run(BEGIN + body).value == [["3.500000e+00"], '["3.500000e+00"]\n']
+        assert [event["transform"]["status"] for event in place.events()] == ["applied"] * 2
+
+    @pytest.mark.mlir
+    def test_a_plan_and_passes_at_relative_paths(self, place: Place):
+        place.plan(
+            {"kernel": "scale", "pipeline": MASKS, "grid": [64, 1, 1], "values": {"n": 4096}}
+        )
+        (place.folder / "plugin.so").symlink_to(plugin_path())
+        code = """
+import os
+from hooked import *
+os.mkdir("elsewhere")
+os.chdir("elsewhere")
+@triton.jit
+def own(x, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), 1.0)
+own.warmup(type("T", (), {"dtype": "float32", "data_ptr": lambda _: 0})(), B=64, grid=(1,))
+answer(masks(launch_scale(4096, 64)))
+"""
+        command = ("-m", "xesmith.hook", "--out", "trace", "--passes", "passes.json")
+        # As the user types them: names in the current directory.
+        script = place.folder / "script.py"
+        script.write_text(code)
+        done = subprocess.run(
+            [place.python, *command, "script.py"],
+            env=place.environment(XESMITH_PASSES="plugin.so"),
+            cwd=place.folder,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+        assert {e["file"] for e in place.events() if e["kernel"] == "own"} == {str(script)}
 
     def test_the_users_cache_manager_stays(self, place: Place):
         (place.folder / "their_cache.py").write_text(

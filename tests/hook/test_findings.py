@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -90,9 +91,11 @@ answer(compile_doubled(256).metadata.name)
     lacking = place.folder / "python"
     lacking.write_text("#!/bin/sh\necho 'ModuleNotFoundError: pydantic' >&2\nexit 1\n")
     lacking.chmod(0o755)
+    # A relative path, too, is the one where the hook was enabled.
+    given = os.path.relpath(lacking, place.folder / "other")
     other = Place(place.folder / "other", sys.executable)
     other.folder.mkdir()
-    done = other.run(LOGS + body.format(repr(str(lacking))))
+    done = other.run(LOGS + body.format(repr(given) + ')\nos.chdir("/"'))
     assert done.value == "doubled"
     (line,) = [line for line in done.stderr.splitlines() if "xesmith hook: " in line]
     assert line.endswith("no findings are logged any more: ModuleNotFoundError: pydantic")

@@ -62,6 +62,25 @@ def test_another_content_of_a_file_that_the_command_names_is_another_key(tmp_pat
     assert make_transform(command).key != made.key
 
 
+def test_names_in_a_command_start_from_where_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "edit.sed").write_text("s/a/b/")
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nexec sed -f edit.sed\n")
+    tool.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    commands = ("./tool", "sed -f edit.sed")
+    made = [make_transform(command) for command in commands]
+    monkeypatch.chdir("/")
+    assert [transform.apply("a\n") for transform in made] == ["b\n", "b\n"]
+    # A child makes it again, wherever it was started.
+    again = [make_transform(item.spec or "", tmp_path) for item in made]
+    assert [item.key for item in again] == [item.key for item in made]
+    (tmp_path / "edit.sed").write_text("s/a/c/")
+    assert make_transform(made[1].spec or "", tmp_path).key != made[1].key
+
+
 def test_a_command_that_fails_says_why():
     made = make_transform([sys.executable, "-c", "import sys; sys.exit('out of ideas')"])
     with pytest.raises(TransformError, match=r"exit code 1: out of ideas"):

@@ -11,7 +11,6 @@ import argparse
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from xesmith.errors import UsageError
 from xesmith.hook.install import child_environment
@@ -44,15 +43,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("program", help="a script, or with -m a module")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own")
     given = parser.parse_args(arguments)
-    folder = Path(os.path.abspath(given.out))
     try:
         transform = None if given.transform is None else make_transform(given.transform)
         if given.passes is not None and transform is not None:
             raise UsageError("give --transform or --passes, not both")
         plan = NO_PASSES if given.passes is None else read_plan(given.passes)
-        file = None if given.passes is None else Path(os.path.abspath(given.passes))
         reader = (os.environ.get(FINDINGS) or "1") if given.findings else ""
-        settings = Settings(folder, given.transform, given.limit_bytes, reader, file)
+        settings = Settings.given(
+            given.out, given.transform, given.limit_bytes, reader, given.passes
+        )
         planned = PlannedPasses(plan)
         key = planned.key if transform is None else transform.key
         environment = child_environment(settings, key)
@@ -67,7 +66,15 @@ def main(arguments: list[str]) -> int:
         sys.stdout.flush()
         os.execve(sys.executable, command, environment)
     code = subprocess.run(command, env=environment, check=False).returncode
-    shown = [sys.executable, "-m", "xesmith.cli.app", "trace", "show", str(folder), "--new"]
+    shown = [
+        sys.executable,
+        "-m",
+        "xesmith.cli.app",
+        "trace",
+        "show",
+        str(settings.folder),
+        "--new",
+    ]
     subprocess.run(shown, check=False, stdout=sys.stderr)
     return code
 

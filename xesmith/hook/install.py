@@ -135,9 +135,8 @@ def enable(
             remedy="give one of them: a plan's entries may hold any pipeline",
         )
     plan = None if passes is None else read_plan(passes)
-    file = None if passes is None else Path(os.path.abspath(passes))
     reader = findings if isinstance(findings, str) else "1" * findings
-    settings = Settings(Path(os.path.abspath(folder)), spec, limit_bytes, reader, file)
+    settings = Settings.given(folder, spec, limit_bytes, reader, passes)
     _guarded(_replace)(settings, made, plan)
 
 
@@ -158,7 +157,7 @@ def _from_environment() -> None:
     transform = None
     if settings.transform is not None:
         try:
-            transform = make_transform(settings.transform)
+            transform = make_transform(settings.transform, settings.directory)
         except UsageError as error:
             _say_once(f"no transform: {error.what}")
     plan = None

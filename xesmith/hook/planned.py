@@ -50,6 +50,7 @@ class PlannedPasses:
         self._plan = plan
         self._looked_at = {e.kernel for e in plan.entries if not e.is_for_all_launches}
         self._passes_key = passes_key()
+        self._command = pass_command()  # now: the plugin's path may be relative
         self.has_switches = any(entry.switches for entry in plan.entries)
 
     @property
@@ -90,7 +91,7 @@ class PlannedPasses:
         return self._general.find(function.__name__, backend, {}, (1, 1, 1), function.src)
 
     def transform(self, entry: PassEntry, signature: Mapping[str, str]) -> Transform:
-        apply = partial(apply_pipeline, pass_command(), entry, signature)
+        apply = partial(apply_pipeline, self._command, entry, signature)
         return Transform(apply, f"{entry.key}{self._passes_key}"[:64], entry.pipeline)
 
     def switching(self, entry: PassEntry | None) -> AbstractContextManager[None]:

@@ -4,6 +4,7 @@ its first line on, as the environment says. Imports Triton before the program do
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ def main() -> None:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         return
     sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    # As Python does: code objects, and so every location in Triton's IR, hold the absolute name.
+    runpy.run_path(os.path.abspath(sys.argv[0]), run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def read_trace(path: Path) -> Trace:
 
 def read_kernel(path: Path, event: dict[str, Any]) -> TracedKernel | None:
     """The kernel of a line of the index; None where its folder was taken away since."""
-    folder = path / KERNELS / Path(str(event["folder"])).name
+    folder = path.absolute() / KERNELS / Path(str(event["folder"])).name
     try:
         lowering = _lowering(folder)
     except FileNotFoundError:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from xesmith.errors import UsageError
+from xesmith.hook.settings import current_directory
 from xesmith.lowering.text_filter import run_filter
 from xesmith.passes.plugin import passes_key
 
@@ -40,11 +41,14 @@ class Transform:
     spec: str | None
 
 
-def make_transform(given: Callable[[str], str] | Sequence[str] | str) -> Transform:
+def make_transform(
+    given: Callable[[str], str] | Sequence[str] | str, directory: Path | None = None
+) -> Transform:
     """The transform that a user names.
 
     Args:
         given: a function; "module:function"; a command line; or a command as a list.
+        directory: where a command runs; default: the current one, whatever is so later.
 
     Raises:
         UsageError: there is no such function or command, or the function's result hangs on
@@ -53,7 +57,7 @@ def make_transform(given: Callable[[str], str] | Sequence[str] | str) -> Transfo
     if callable(given):
         return _of_function(given)
     if not isinstance(given, str):
-        return _of_command([str(part) for part in given])
+        return _of_command([str(part) for part in given], directory)
     if _FUNCTION.fullmatch(given):
         module_name, _, path = given.partition(":")
         try:
@@ -66,7 +70,7 @@ def make_transform(given: Callable[[str], str] | Sequence[str] | str) -> Transfo
                 remedy="name it module:function, in a module that this Python can import",
             ) from error
         return _of_function(found)
-    return _of_command(shlex.split(given))
+    return _of_command(shlex.split(given), directory)
 
 
 def _of_function(function: Any) -> Transform:
@@ -86,18 +90,25 @@ def _is_importable(function: Any) -> bool:
     return function.__module__ != "__main__" and "<" not in function.__qualname__
 
 
-def _of_command(command: list[str]) -> Transform:
-    program = shutil.which(command[0]) if command else None
+def _of_command(command: list[str], directory: Path | None) -> Transform:
+    directory = current_directory() if directory is None else directory
+    name = command[0] if command else ""
+    # A name with a separator is a path; one without is looked up on PATH.
+    found = os.path.join(directory or "", name) if os.path.dirname(name) else name
+    program = shutil.which(found) if name else None
     if program is None:
-        name = command[0] if command else ""
         raise UsageError(f"there is no command '{name}'", remedy="give the transform's full path")
-    command = [program, *command[1:]]
+    command = [os.path.abspath(program), *command[1:]]
     # Passes, pipelines and plug-ins come as files: another content is another transform.
-    files = {part: _digest(Path(path)) for part in command if os.path.isfile(path := _path(part))}
+    files = {
+        part: _digest(path)
+        for part in command
+        if (path := Path(directory or "", _path(part))).is_file()
+    }
     files["xesmith"] = passes_key()
 
     def apply(text: str) -> str:
-        return run_filter(command, text)
+        return run_filter(command, text, directory)
 
     return Transform(apply=apply, key=_key(command, files), spec=shlex.join(command))
 

@@ -91,6 +91,7 @@ def zebin_text(
         ToolchainError: ocloc does not disassemble it.
     """
     info = zebin_info(data, kernel, where)
+    folder = folder.absolute()  # ocloc runs in it
     file = folder / "kernel.zebin"
     file.write_bytes(data)
     out = folder / "sections"

@@ -96,7 +96,7 @@ def add_native(
         reason = "no SPIR-V was made"
         missing = dict.fromkeys((*_LEVELS, "spirv_text"), reason)
         return replace(lowering, not_read={**lowering.not_read, **missing})
-    path = Path(spirv).resolve()  # the tools run in folders of their own
+    path = Path(spirv).absolute()  # the tools run in folders of their own
     levels = dict(lowering.levels)
     not_read = dict(lowering.not_read)
     disassemble_spirv(tools, path, levels, not_read)
@@ -326,6 +326,7 @@ def disassemble_spirv(
     if not tools.spirv_dis:
         not_read["spirv_text"] = "spirv-dis is not on this machine"
         return
+    spirv = spirv.absolute()  # spirv-dis runs in its folder
     path = spirv.parent / LEVEL_FILES["spirv_text"]
     command = [*tools.spirv_dis, "--no-color", "-o", str(path), str(spirv)]
     code, log, timed_out = run_tool(command, spirv.parent, SPIRV_DIS_TIMEOUT_SECONDS)

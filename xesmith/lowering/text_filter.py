@@ -10,6 +10,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 TIMEOUT_SECONDS = 120.0
 FILE = "{file}"
@@ -19,9 +20,12 @@ class TransformError(Exception):
     """A transform gave no IR. Its text is one sentence."""
 
 
-def run_filter(command: Sequence[str], text: str) -> str:
+def run_filter(command: Sequence[str], text: str, directory: Path | None = None) -> str:
     """What a command makes of `text`: given on its standard input, or as the file whose name
     takes the place of {file}.
+
+    Args:
+        directory: where the command runs; default: the current one.
 
     Raises:
         TransformError: it fails, or does not end.
@@ -33,10 +37,10 @@ def run_filter(command: Sequence[str], text: str) -> str:
             file.flush()
             command = [file.name if part == FILE else part for part in command]
             text = ""
-        return _output(command, text)
+        return _output(command, text, directory)
 
 
-def _output(command: Sequence[str], text: str) -> str:
+def _output(command: Sequence[str], text: str, directory: Path | None) -> str:
     # TRITON_CACHE_MANAGER and its like are the user's process's affair.
     hidden = ("TRITON_", "XESMITH_HOOK")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
@@ -47,6 +51,7 @@ def _output(command: Sequence[str], text: str) -> str:
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
             env=environment,
+            cwd=directory,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
