@@ -409,7 +409,8 @@ def CheckRegisters : Pass<"xesmith-check-registers", "::mlir::ModuleOp"> {
 
     These load their operands by block pointers. Of kernels that load them through local memory it
     says too much at times: of the problem gemm_bt it estimates 9480 B of 8192 B, and its native
-    code reads the operands piece by piece and does not spill.
+    code reads the operands piece by piece and does not spill. Operands of a dot that is not on DPAS
+    count as if the sub-groups had shared them evenly, which is less than they hold.
 
     Before, with `registers=128`:
 
@@ -562,7 +563,8 @@ def DemoteFloat64 : Pass<"xesmith-demote-float64", "::mlir::ModuleOp"> {
     integer) or a constant, and everything that it ends in; conversions to and from float32 vanish.
     Types in memory and the signature never change. A chain is left whole as it is where it touches
     float64 in memory or in the signature, a call, assembly, a bit cast or a conversion to an
-    integer, or a constant that is no normal number in float32.
+    integer, or a constant that is no normal number in float32; and where nothing is computed
+    between the conversions.
 
     Before:
 
