@@ -166,19 +166,51 @@ def test_a_file_chooses_once():
         with_library(again, choices, MACHINE, "")
 
 
-@pytest.mark.parametrize(("verdict", "code"), [("SLOWER", 0), ("FASTER", 1)])
-def test_from_the_command_line(capsys, tmp_path, verdict, code):
-    of = load_entry(kernel_path("gemm"))
-    result = {
+def result_of(of, verdict):
+    return {
         "format": FORMAT,
         "date": "2026-12-01",
         "machine": MACHINE,
-        "outcomes": outcomes(of, verdict, weights="none"),
+        "bundle_digest": None,
+        "harness_digest": "0",
+        "device_file": "h200",
+        "levels_not_read": [],
+        "outcomes": [
+            {**item, "problem": of.name} for item in outcomes(of, verdict, weights="none")
+        ],
     }
-    (tmp_path / "result.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("SLOWER", 0), ("FASTER", 1)])
+def test_from_the_command_line(capsys, tmp_path, verdict, code):
+    of = load_entry(kernel_path("gemm"))
+    (tmp_path / "result.json").write_text(json.dumps(result_of(of, verdict)))
     out = tmp_path / "made.py"
     given = ["bench", "dispatch", str(tmp_path / "result.json"), "gemm", "--out", str(out)]
     assert app.run(given) == code
     assert out.exists() == (code == 0)
     said = "torch.matmul; the kernel is 0.500x" if code == 0 else "faster at no shape of 'gemm'"
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda result: result.pop("outcomes"), "outcomes: Field required"),
+        (lambda result: result.update(machine=None), "machine: "),
+        (lambda result: result["outcomes"][0].update(judgements=None), "outcomes.0.judgements: "),
+        (
+            lambda result: result["outcomes"][0]["judgements"]["library"]["ratio"].pop("low"),
+            "outcomes.0.judgements.library.ratio.low: Field required",
+        ),
+    ],
+)
+def test_a_damaged_result_is_an_error_with_its_place(capsys, tmp_path, damage, said):
+    result = result_of(load_entry(kernel_path("gemm")), "SLOWER")
+    damage(result)
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    out = tmp_path / "made.py"
+    given = ["bench", "dispatch", str(tmp_path / "result.json"), "gemm", "--out", str(out)]
+    assert app.run(given) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()

@@ -7,8 +7,53 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import BaseModel, ValidationError
+
 from xesmith.errors import UsageError
 from xesmith.timing.bundle import FORMAT, Bundle
+
+
+class _Ratio(BaseModel):
+    ratio: float
+    low: float
+    high: float
+
+
+class _Judgement(BaseModel):
+    verdict: str
+    ratio: _Ratio | None
+
+
+class _Shape(BaseModel):
+    label: str
+
+
+class _Measurement(BaseModel):
+    programs: dict[str, dict[str, Any]]
+
+
+class _Outcome(BaseModel):
+    problem: str
+    digest: str
+    shape: _Shape
+    judgements: dict[str, _Judgement]
+    measurement: _Measurement | None
+
+
+class _Machine(BaseModel):
+    name: str
+
+
+class _Result(BaseModel):
+    """What is read of a result here; whatever else it holds stays as it is."""
+
+    date: str
+    machine: _Machine
+    bundle_digest: str | None
+    harness_digest: str
+    device_file: str | None
+    levels_not_read: list[str]
+    outcomes: list[_Outcome]
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -23,6 +68,16 @@ def read_result(path: Path) -> dict[str, Any]:
             where=str(path),
             remedy="give the result.json that xesmith.timing.run_bundle wrote",
         )
+    try:
+        _Result.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"a damaged result: {at}: {first['msg']}",
+            where=str(path),
+            remedy="give the file as it was written",
+        ) from error
     return cast("dict[str, Any]", data)
 
 

@@ -62,9 +62,12 @@ def choices_of(entry: Entry, outcomes: Sequence[Mapping[str, Any]]) -> list[Choi
     for outcome in own:
         judged = outcome["judgements"].get("library")
         shape = shapes.get(outcome["shape"]["label"])
-        if judged is not None and judged["verdict"] == "SLOWER" and shape is not None:
+        measurement = outcome["measurement"]
+        if not judged or judged["verdict"] != "SLOWER" or shape is None or measurement is None:
+            continue
+        if judged["ratio"] is not None:
             ratio = "{ratio:.3f}x [{low:.3f}, {high:.3f}]".format(**judged["ratio"])
-            weights = outcome["measurement"]["programs"][KERNEL]["weights"]
+            weights = measurement["programs"].get(KERNEL, {}).get("weights")
             found.append(Choice(shape, ratio, weights in ("none", "the same state_dict")))
     if not found:
         raise NoDispatchError(f"{entry.library} was measured faster at no shape of '{entry.name}'")
