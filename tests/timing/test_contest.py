@@ -194,6 +194,7 @@ def test_a_table_has_a_row_for_each_program_in_ai_benchs_columns(tmp_path, monke
 def record_of(*outcomes, bundle=None):
     return {
         "format": 1,
+        "date": "2026-12-01T10:00:00+00:00",
         "bundle_digest": bundle.digest if bundle else None,
         "harness_digest": harness_digest(),
         "device_file": "h200",
